@@ -7,13 +7,16 @@
 #include "fake/tsan_ordering.hpp"
 #include "fake/two_eps.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <mutex>
 #include <pthread.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
+#include <vector>
 
 using namespace fake;
 
@@ -149,6 +152,67 @@ void fork_during_calls_of_other_threads(void **) {
     worker.join();
 }
 
+/// Forks that take this long have waited in vain.
+constexpr std::int64_t max_fork_ms = 900;
+
+std::int64_t fork_duration_ms() {
+    const auto begin = std::chrono::steady_clock::now();
+    const pid_t child = fork();
+    if (child == 0)
+        _exit(0);
+    const auto end = std::chrono::steady_clock::now();
+    waitpid(child, nullptr, 0);
+    return std::chrono::duration_cast<std::chrono::milliseconds>(end - begin).count();
+}
+
+/// There is always a call that a fork waits for, of one thread or the other.
+void fork_beside_overlapping_calls(void **) {
+    ia_fixture ia;
+    get_fabric().bind_delay_ms = 5;
+    std::atomic<bool> stopped = false;
+    std::vector<std::thread> workers;
+    constexpr int num_workers = 8;
+    for (int i = 0; i != num_workers; ++i)
+        workers.emplace_back([&] {
+            DAT_EVD_HANDLE const evd = ia.create_evd(DAT_EVD_CR_FLAG);
+            while (!stopped) {
+                DAT_PSP_HANDLE psp;
+                DAT_CONN_QUAL port;
+                dat().psp_create_any_func(ia.handle, &port, evd, DAT_PSP_CONSUMER_FLAG, &psp);
+                dat().psp_free_func(psp);
+            }
+            dat().evd_free_func(evd);
+        });
+    int num_slow = 0;
+    constexpr int num_forks = 6;
+    for (int i = 0; i != num_forks; ++i)
+        num_slow += fork_duration_ms() >= max_fork_ms ? 1 : 0;
+    stopped = true;
+    for (std::thread &worker : workers)
+        worker.join();
+    assert_in_range(num_slow, 0, num_forks / 2);
+}
+
+/// The kernel keeps the attempt for ten seconds; rdma_destroy_id waits in a thread.
+void fork_beside_ended_attempt(void **) {
+    ia_fixture ia("iwarp");
+    ep_fixture ep(ia);
+    get_fabric().drop_connects = true;
+    get_fabric().block_unanswered();
+    socket_address addr = parse_address(ia.address);
+    assert_success(dat().ep_connect_func(ep.handle, &addr.sa, 9999, event_timeout_us, 0, nullptr,
+                                         DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
+    assert_true(wait_until([] { return get_fabric().num_unanswered_connects() != 0; }));
+    assert_success(dat().ep_disconnect_func(ep.handle, DAT_CLOSE_ABRUPT_FLAG));
+    wait_event(ep.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+    std::this_thread::sleep_for(std::chrono::milliseconds(50)); // until it is in rdma_destroy_id
+    std::int64_t fastest_ms = max_fork_ms;
+    for (int i = 0; i != 3; ++i)
+        fastest_ms = std::min(fastest_ms, fork_duration_ms());
+    get_fabric().unblock_unanswered();
+    assert_in_range(fastest_ms, 0, max_fork_ms - 1);
+}
+
 /// The lock of a registry, held around dat_provider_init and dat_provider_fini, and by a fork.
 struct {
     std::mutex lock;
@@ -193,11 +257,10 @@ void fork_while_registry_calls_provider(void **) {
 int main() {
     register_registry_atfork();
     const CMUnitTest tests[] = {
-        TEST(parent_handles_invalid_in_child),
-        TEST(child_opens_ia_and_transfers),
-        TEST(child_gets_async_events),
-        TEST(fork_during_calls_of_other_threads),
-        TEST(fork_while_registry_calls_provider),
+        TEST(fork_during_first_ia_open),          TEST(parent_handles_invalid_in_child),
+        TEST(child_opens_ia_and_transfers),       TEST(child_gets_async_events),
+        TEST(fork_during_calls_of_other_threads), TEST(fork_beside_overlapping_calls),
+        TEST(fork_beside_ended_attempt),          TEST(fork_while_registry_calls_provider),
     };
     return run_cases(tests);
 }

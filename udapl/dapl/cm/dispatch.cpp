@@ -61,7 +61,9 @@ int create_id(cm_handler &handler, rdma_port_space space, rdma_cm_id *&id) noexc
 }
 
 void destroy_id(rdma_cm_id *id) noexcept {
-    const fork_guard guard;
+    const bool blocks =
+        id->verbs != nullptr && id->verbs->device->transport_type == IBV_TRANSPORT_IWARP;
+    const fork_guard guard(blocks ? fork_guard::blocking : fork_guard::brief);
     rdma_destroy_id(id);
 }
 

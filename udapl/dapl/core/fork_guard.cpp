@@ -2,48 +2,60 @@
 
 #include "fork_guard.hpp"
 
+#include <atomic>
 #include <chrono>
 #include <new>
 #include <shared_mutex>
+#include <thread>
 
 namespace coherdma::dapl {
 
 namespace {
 
-// A call that takes longer waits in the kernel (rdma_destroy_id on iWARP, for ten seconds) or for
-// the event thread, and has no lock meanwhile: the fork need not wait.
-constexpr std::chrono::seconds max_wait{1};
-
+/// Of each type of call. A call that takes longer than max_wait waits in the kernel
+/// (rdma_destroy_id on iWARP, for ten seconds) or for the event thread, and has no lock meanwhile.
 struct {
-    /// glibc's prefers readers: one that waits for the event thread, which reads, too, goes on
-    /// although a fork waits.
-    std::shared_timed_mutex mutex;
-    bool locked = false; ///< by the thread that forks
-} state;
+    const std::chrono::milliseconds max_wait;
+    std::shared_timed_mutex mutex = {}; ///< glibc's prefers readers
+    bool locked = false;                ///< by the thread that forks
+} locks[] = {{std::chrono::milliseconds(1000)}, {std::chrono::milliseconds(50)}};
+
+std::atomic<bool> fork_waits = false;
 
 } // namespace
 
-fork_guard::fork_guard() noexcept {
-    state.mutex.lock_shared();
+/// Lets a fork that waits go first, as other readers may follow each other; not for long, as the
+/// caller may hold a lock for which a reader waits.
+fork_guard::fork_guard(call_type call) noexcept
+    : type(call) {
+    for (int polls = 0; num_guards == 0 && fork_waits && polls != 100; ++polls)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    ++num_guards;
+    locks[type].mutex.lock_shared();
 }
 
 fork_guard::~fork_guard() {
-    state.mutex.unlock_shared();
+    locks[type].mutex.unlock_shared();
+    --num_guards;
 }
 
 void fork_guard::atfork_prepare() noexcept {
-    state.locked = state.mutex.try_lock_for(max_wait);
+    fork_waits = true;
+    for (auto &lock : locks)
+        lock.locked = lock.mutex.try_lock_for(lock.max_wait);
+    fork_waits = false;
 }
 
 void fork_guard::atfork_parent() noexcept {
-    if (state.locked)
-        state.mutex.unlock();
+    for (auto &lock : locks)
+        if (lock.locked)
+            lock.mutex.unlock();
 }
 
-/// The mutex has the thread ID of its owner, which differs in the child, and readers that are not
-/// there.
+/// A mutex has its owner's thread ID, which differs in the child, and readers that are not there.
 void fork_guard::atfork_child() noexcept {
-    new (&state.mutex) std::shared_timed_mutex;
+    for (auto &lock : locks)
+        new (&lock.mutex) std::shared_timed_mutex;
 }
 
 } // namespace coherdma::dapl

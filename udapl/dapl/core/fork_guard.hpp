@@ -10,7 +10,8 @@ namespace coherdma::dapl {
 /// it, and a thread more than once.
 class fork_guard {
   public:
-    fork_guard() noexcept;
+    enum call_type { brief, blocking } const type; ///< blocking: for seconds, in the kernel
+    explicit fork_guard(call_type call = brief) noexcept;
     ~fork_guard();
     fork_guard(const fork_guard &) = delete;
     fork_guard &operator=(const fork_guard &) = delete;
@@ -19,6 +20,9 @@ class fork_guard {
     static void atfork_prepare() noexcept;
     static void atfork_parent() noexcept;
     static void atfork_child() noexcept;
+
+    /// Of the thread, which lets a fork go first if it has none. The event thread has one more.
+    static inline thread_local unsigned num_guards = 0;
 };
 
 } // namespace coherdma::dapl

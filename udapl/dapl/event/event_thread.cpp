@@ -116,6 +116,7 @@ int poll_timeout_ms() noexcept {
 /// The event thread: runs due tasks and calls watchers; else sleeps until one is due or readable.
 void *thread_main(void *) noexcept {
     is_event_thread = true;
+    ++fork_guard::num_guards;
     pthread_setname_np(pthread_self(), "coherdma-dapl");
     pollfd poll_fd = {state.epoll_fd, POLLIN, 0};
     state.lock.lock();

@@ -85,7 +85,7 @@ void fabric::reset() {
     connect_results.clear();
     drop_connects = destroy_qp_cleans_cq = allow_unmapped_memory = reuse_keys = fail_query_srq =
         suppress_last_wqe = paused = unanswered_block = connects_block = false;
-    polls_before_flush = disconnect_delay_ms = 0;
+    polls_before_flush = disconnect_delay_ms = bind_delay_ms = 0;
     ack_timeout = 14;
     during_dereg_mr = nullptr;
     sync_required = 0;

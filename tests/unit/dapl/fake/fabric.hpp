@@ -139,6 +139,7 @@ struct fabric {
     int polls_before_flush = 0;            ///< no QP in ERR is flushed until then
     std::uint8_t ack_timeout = 14;         ///< of the route; 4.096 us << 14 is 67 ms
     int disconnect_delay_ms = 0;           ///< duration of rdma_disconnect
+    int bind_delay_ms = 0;                 ///< duration of rdma_bind_addr
     std::uint32_t sync_required = 0;       ///< returned by coherdma_query_device
     std::array<fake_device, 2> devices;
     std::vector<interface_address> addresses; ///< in the order of getifaddrs

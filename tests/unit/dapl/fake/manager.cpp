@@ -286,6 +286,8 @@ int rdma_destroy_id(rdma_cm_id *cm_id) {
 }
 
 int rdma_bind_addr(rdma_cm_id *cm_id, sockaddr *addr) {
+    if (const int delay_ms = get_fabric().bind_delay_ms; delay_ms != 0)
+        usleep(static_cast<useconds_t>(delay_ms) * 1000);
     const library_call_guard call;
     if (const int error = injected_error("rdma_bind_addr"))
         return set_errno(error);
