@@ -2,6 +2,7 @@
 
 #include "log.hpp"
 
+#include "fork_guard.hpp"
 #include "log_line.hpp"
 
 namespace coherdma::dapl {
@@ -18,6 +19,7 @@ bool is_logged(log_type type) noexcept {
 void log(log_type type, const char *format, ...) noexcept {
     if (!is_logged(type))
         return;
+    const fork_guard guard; // syslog() has a lock
     static const unsigned long destinations = get_log_setting("DAPL_DBG_DEST", TO_STDERR);
     std::va_list args;
     va_start(args, format);
