@@ -10,6 +10,7 @@
 
 #include "dapl/core/instance.hpp"
 #include "dapl/core/lock.hpp"
+#include "dapl/event/event_thread.hpp"
 #include "dispatch/dispatch.hpp"
 #include "extensions/ib.hpp"
 
@@ -29,12 +30,15 @@ struct {
     bool atfork_registered = false;
 } instances;
 
-/// The caller holds the lock. fork() does not take it: a registry calls dat_provider_init under its
-/// own lock, which fork() takes after those of the Provider. So no thread changes the instances
-/// during a fork, and the child only forgets a thread that was reading them.
+/// Before an IA can be opened. The caller holds the lock. fork() does not take it: a registry calls
+/// dat_provider_init under its own lock, which fork() takes after those of the Provider. So no
+/// thread changes the instances during a fork, and the child only forgets a thread that was reading
+/// them.
 void register_atfork() noexcept {
-    if (!std::exchange(instances.atfork_registered, true))
-        pthread_atfork(nullptr, nullptr, [] { new (&instances.lock) mutex; });
+    if (std::exchange(instances.atfork_registered, true))
+        return;
+    pthread_atfork(nullptr, nullptr, [] { new (&instances.lock) mutex; });
+    event_thread::register_atfork();
 }
 
 bool is_same(const DAT_PROVIDER_INFO &a, const DAT_PROVIDER_INFO &b) noexcept {

@@ -4,31 +4,46 @@
 
 #include "handles/ia_table.hpp"
 
+#include <atomic>
 #include <pthread.h>
+#include <unistd.h>
 
 namespace coherdma::registry {
 namespace {
 
 pthread_mutex_t mutex = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
-pthread_once_t atfork_once = PTHREAD_ONCE_INIT;
+std::atomic<unsigned> forks_begun, forks_ended;
 
 void atfork_prepare() noexcept {
+    ++forks_begun;
     pthread_mutex_lock(&mutex);
 }
 void atfork_parent() noexcept {
     pthread_mutex_unlock(&mutex);
+    ++forks_ended;
 }
 /// The mutex has the thread ID of its owner, which differs in the child: it cannot be unlocked
 /// there.
 void atfork_child() noexcept {
     forget_ias();
+    forks_ended = forks_begun.load();
     mutex = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+}
+
+/// When the library is loaded: a fork that begins before this call would not call the handlers.
+[[gnu::constructor]] void register_atfork() noexcept {
+    pthread_atfork(atfork_prepare, atfork_parent, atfork_child);
 }
 
 } // namespace
 
+void wait_for_forks() noexcept {
+    constexpr useconds_t poll_interval_us = 100;
+    for (const unsigned begun = forks_begun; static_cast<int>(forks_ended - begun) < 0;)
+        usleep(poll_interval_us);
+}
+
 void recursive_lock::lock() noexcept {
-    pthread_once(&atfork_once, [] { pthread_atfork(atfork_prepare, atfork_parent, atfork_child); });
     pthread_mutex_lock(&mutex);
 }
 

@@ -16,4 +16,8 @@ class recursive_lock {
 };
 inline recursive_lock registry_lock;
 
+/// Waits for forks that have begun. One that began before a Provider was loaded does not call the
+/// Provider's fork handlers. Without the lock.
+void wait_for_forks() noexcept;
+
 } // namespace coherdma::registry

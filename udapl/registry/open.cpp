@@ -64,6 +64,7 @@ DAT_RETURN dat_ia_openv(const DAT_NAME_PTR name, DAT_COUNT async_evd_min_qlen,
     }
     if (!entry)
         return status;
+    wait_for_forks();
     DAT_IA_HANDLE handle = DAT_HANDLE_NULL;
     status = open_ia(entry, parsed_name, async_evd_min_qlen, async_evd_handle, handle);
     if (status != DAT_SUCCESS) {

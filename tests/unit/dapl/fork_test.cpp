@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <functional>
 #include <mutex>
 #include <pthread.h>
 #include <sys/wait.h>
@@ -213,6 +214,39 @@ void fork_beside_ended_attempt(void **) {
     assert_in_range(fastest_ms, 0, max_fork_ms - 1);
 }
 
+/// A prepare handler that fork() calls after those of the Provider.
+std::function<void()> late_prepare = [] {
+};
+
+/// Another thread opens the first IA of the process. Runs before tests that open one.
+void fork_during_first_ia_open(void **) {
+    skip_under_tsan();
+    skip_under_asan();
+    std::thread opener;
+    std::atomic<bool> stopped = false;
+    late_prepare = [&] {
+        opener = std::thread([&] {
+            ia_fixture ia;
+            while (!stopped)
+                std::this_thread::yield();
+        });
+        std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    };
+    const int failed_step = run_in_child([] {
+        late_prepare = [] {
+        };
+        alarm(20);
+        connected_eps eps;
+        transfer(eps);
+        return 0;
+    });
+    late_prepare = [] {
+    };
+    stopped = true;
+    opener.join();
+    assert_int_equal(failed_step, 0);
+}
+
 /// The lock of a registry, held around dat_provider_init and dat_provider_fini, and by a fork.
 struct {
     std::mutex lock;
@@ -255,6 +289,7 @@ void fork_while_registry_calls_provider(void **) {
 } // namespace
 
 int main() {
+    pthread_atfork([] { late_prepare(); }, nullptr, nullptr);
     register_registry_atfork();
     const CMUnitTest tests[] = {
         TEST(fork_during_first_ia_open),          TEST(parent_handles_invalid_in_child),

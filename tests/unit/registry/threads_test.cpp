@@ -3,7 +3,9 @@
 // Concurrent opens, closes, lists and lookups, also for TSan.
 
 #include <array>
+#include <chrono>
 #include <csignal>
+#include <pthread.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -161,6 +163,48 @@ void fork_during_open_leaves_both_usable(void **) {
     assert_int_equal(WTERMSIG(status), SIGUSR1);
 }
 
+/// A prepare handler that fork() calls after the registry's.
+struct {
+    std::atomic<bool> enabled = false;
+    int opens = 0; ///< of the stub provider's IAs, while the fork lasts
+} slow_fork;
+
+void register_slow_fork() {
+    pthread_atfork(
+        [] {
+            if (!slow_fork.enabled)
+                return;
+            const int opens = load_stub().opens;
+            std::this_thread::sleep_for(std::chrono::milliseconds(300));
+            slow_fork.opens = load_stub().opens - opens;
+        },
+        nullptr, nullptr);
+}
+/// Before the registry's constructor.
+[[gnu::section(".preinit_array"), gnu::used]] void (*const register_early)() = register_slow_fork;
+
+/// The fork began before the Provider was loaded, so it does not call the Provider's fork handlers.
+void provider_opens_ia_after_fork_that_began_before_its_load(void **) {
+    const int inits = load_stub().inits;
+    slow_fork.enabled = true;
+    std::thread opener([] {
+        DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
+        check(open_ia("slow", ia) == DAT_SUCCESS);
+        check(dat_ia_close(ia, DAT_CLOSE_ABRUPT_FLAG) == DAT_SUCCESS);
+    });
+    while (load_stub().inits == inits)
+        std::this_thread::yield();
+    const pid_t child = fork(); // waits for the registry's lock until the library is loaded
+    if (child == 0)
+        raise(SIGUSR1);
+    slow_fork.enabled = false;
+    opener.join();
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(failures, 0);
+    assert_int_equal(slow_fork.opens, 0);
+}
+
 /// In the child the parent's IA is not open, and no IA of the child has its handle.
 void handle_of_parent_invalid_in_child(void **) {
     const DAT_IA_HANDLE parent_ia = open_ia_ok("shared");
@@ -245,6 +289,7 @@ int main() {
         cmocka_unit_test(canceled_waits_unwind_through_the_registry),
         cmocka_unit_test(concurrent_queries_and_registrations_work),
         cmocka_unit_test(fork_during_open_leaves_both_usable),
+        cmocka_unit_test(provider_opens_ia_after_fork_that_began_before_its_load),
         cmocka_unit_test(handle_of_parent_invalid_in_child),
     };
     return cmocka_run_group_tests(tests, setup, nullptr);

@@ -79,7 +79,6 @@ struct {
     std::size_t size = 0;
     std::size_t accessible = 0; ///< bytes from begin that are not PROT_NONE: whole chunks
     std::array<type_slots, num_types> types = {};
-    bool atfork_registered = false;
 } state;
 
 /// In the child of a fork: of the parent's range what had objects stays mapped, as zeros, so that
@@ -97,31 +96,10 @@ void leave_parent_range() noexcept {
     state.types = {};
 }
 
-/// The caller holds state.lock.
-void register_atfork() noexcept {
-    if (std::exchange(state.atfork_registered, true))
-        return;
-    pthread_atfork(
-        [] {
-            objects_lock.lock();
-            state.lock.lock();
-        },
-        [] {
-            state.lock.unlock();
-            objects_lock.unlock();
-        },
-        [] {
-            leave_parent_range();
-            state.lock.unlock();
-            objects_lock.unlock();
-        });
-}
-
 /// Reserves the address range, once. The caller holds state.lock.
 bool reserve() noexcept {
     if (state.size != 0)
         return true;
-    register_atfork();
     rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
     getrlimit(RLIMIT_AS, &limit);
     for (std::size_t size = std::clamp<std::size_t>(limit.rlim_cur / reserved_part_of_limit,
@@ -170,9 +148,21 @@ bool add_chunk(type_slots &slots, std::size_t step) noexcept {
 
 } // namespace
 
-bool init() noexcept {
-    const std::lock_guard guard(state.lock);
-    return reserve();
+void register_atfork() noexcept {
+    pthread_atfork(
+        [] {
+            objects_lock.lock();
+            state.lock.lock();
+        },
+        [] {
+            state.lock.unlock();
+            objects_lock.unlock();
+        },
+        [] {
+            leave_parent_range();
+            state.lock.unlock();
+            objects_lock.unlock();
+        });
 }
 
 /// Reuses the slot that was freed first if more than min_freed were freed, or if there is no other.

@@ -53,8 +53,8 @@ namespace object_arena {
 /// other, so that stale handles stay invalid for long.
 inline constexpr std::size_t min_freed = 1000;
 
-/// Reserves the address range and registers the fork handlers. False: no address space.
-bool init() noexcept;
+/// Called once, before an object is created.
+void register_atfork() noexcept;
 
 /// Memory for an object of this type, aligned to 64 bytes; nullptr: out of memory.
 void *alloc(DAT_HANDLE_TYPE type, std::size_t size) noexcept;

@@ -32,7 +32,6 @@ namespace {
 struct {
     mutex lifecycle_lock;   ///< of starting and stopping the thread, and num_users
     unsigned num_users = 0; ///< open IAs
-    bool atfork_registered = false;
     pthread_t thread = {};
     std::atomic<bool> stop_requested = false;
     std::shared_ptr<rdma_event_channel> *channel = nullptr;
@@ -207,16 +206,14 @@ void atfork_child() noexcept {
     state.lifecycle_lock.unlock();
 }
 
+} // namespace
+
 /// Around a fork the forking thread holds the locks of what the child needs, taken in the lock
 /// order. What the child forgets is not locked: its locks are made again there.
 void register_atfork() noexcept {
-    if (state.atfork_registered)
-        return;
-    state.atfork_registered = true;
-    // object_arena::init() registers handlers for its own lock, that of the memory of DAT objects.
-    // Prepare handlers run in reverse order of registration, so this lock is taken last: stop()
-    // holds lifecycle_lock while the event thread may take it.
-    object_arena::init();
+    // Prepare handlers run in reverse order of registration, so the arena's locks are taken last:
+    // stop() holds lifecycle_lock while the event thread may take them.
+    object_arena::register_atfork();
     pthread_atfork(
         [] {
             state.lifecycle_lock.lock();
@@ -231,11 +228,8 @@ void register_atfork() noexcept {
         atfork_child);
 }
 
-} // namespace
-
 int start() noexcept {
     const std::lock_guard guard(state.lifecycle_lock);
-    register_atfork();
     // Static variables, which a fork during their initialization would leave locked in the child.
     get_settings();
     is_logged(log_type::errors);

@@ -34,6 +34,8 @@ struct timer_task {
 
 namespace event_thread {
 
+/// Called once, before start(): a fork that began before does not call the handlers.
+void register_atfork() noexcept;
 /// Called for each IA that is opened; the first starts the thread. 0 or an errno.
 int start() noexcept;
 /// Called for each IA that is closed; the last joins the thread, once it has deleted the

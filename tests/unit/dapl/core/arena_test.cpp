@@ -212,6 +212,7 @@ void limited_address_space_is_left_to_program(void **) {
 } // namespace
 
 int main() {
+    object_arena::register_atfork();
     const CMUnitTest tests[] = {
         cmocka_unit_test(handle_valid_only_while_published),
         cmocka_unit_test(other_addresses_rejected_as_handles),
