@@ -230,6 +230,35 @@ void handle_of_parent_invalid_in_child(void **) {
     close_ia_ok(parent_ia);
 }
 
+/// In a child: opens IAs, which stay open in each of its descendants' parents.
+[[noreturn]] void open_ias_in_generations(int num_generations) {
+    DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
+    bool usable = true;
+    for (int i = 0; usable && i != 1000; ++i)
+        usable = open_ia("shared", ia) == DAT_SUCCESS;
+    if (usable && num_generations > 1) {
+        const pid_t child = fork();
+        if (child == 0)
+            open_ias_in_generations(num_generations - 1);
+        int status = 0;
+        usable = waitpid(child, &status, 0) == child && WTERMSIG(status) == SIGUSR1;
+    }
+    raise(usable ? SIGUSR1 : SIGUSR2);
+    _exit(1);
+}
+
+/// The IAs of all ancestors together may be more than a process can have.
+void descendants_open_ias(void **) {
+    constexpr int num_generations = 6;
+    const pid_t child = fork();
+    if (child == 0)
+        open_ias_in_generations(num_generations);
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status));
+    assert_int_equal(WTERMSIG(status), SIGUSR1);
+}
+
 int setup(void **) {
     std::string conf = conf_line("shared", "") + conf_line("slow", "slow");
     for (int i = 0; i < NUM_THREADS; ++i)
@@ -291,6 +320,7 @@ int main() {
         cmocka_unit_test(fork_during_open_leaves_both_usable),
         cmocka_unit_test(provider_opens_ia_after_fork_that_began_before_its_load),
         cmocka_unit_test(handle_of_parent_invalid_in_child),
+        cmocka_unit_test(descendants_open_ias),
     };
     return cmocka_run_group_tests(tests, setup, nullptr);
 }

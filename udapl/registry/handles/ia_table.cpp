@@ -24,14 +24,18 @@ std::atomic<std::size_t> ia_search_end = 1;
 // The index that was handed out last, protected by registry_lock.
 std::size_t last_index = 0;
 
-/// The next free index after last_index, in turn; 0 if none is free. Requires registry_lock.
+/// The next free index after last_index, in turn; 0 if none is free. Those of the IAs of parents
+/// are used if there is no other. Requires registry_lock.
 std::size_t find_free_index() noexcept {
     std::size_t index = last_index;
-    for (std::size_t i = 1; i < MAX_IAS; ++i) {
-        index = index + 1 < MAX_IAS ? index + 1 : 1;
-        if (!ia_table[index].load(std::memory_order_relaxed) && !ia_info[index].closing)
-            return index;
-    }
+    for (const bool uses_parents : {false, true})
+        for (std::size_t i = 1; i < MAX_IAS; ++i) {
+            index = index + 1 < MAX_IAS ? index + 1 : 1;
+            const bool of_parent = ia_info[index].closing && !ia_info[index].entry;
+            if (!ia_table[index].load(std::memory_order_relaxed) &&
+                (!ia_info[index].closing || (uses_parents && of_parent)))
+                return index;
+        }
     return 0;
 }
 
