@@ -39,7 +39,9 @@ void atfork_child() noexcept {
 
 void wait_for_forks() noexcept {
     constexpr useconds_t poll_interval_us = 100;
-    for (const unsigned begun = forks_begun; static_cast<int>(forks_ended - begun) < 0;)
+    constexpr int max_polls = 20000; // two seconds: our Provider's handlers take one at most
+    const unsigned begun = forks_begun;
+    for (int polls = 0; static_cast<int>(forks_ended - begun) < 0 && polls != max_polls; ++polls)
         usleep(poll_interval_us);
 }
 

@@ -16,8 +16,8 @@ class recursive_lock {
 };
 inline recursive_lock registry_lock;
 
-/// Waits for forks that have begun. One that began before a Provider was loaded does not call the
-/// Provider's fork handlers. Without the lock.
+/// Waits for forks that have begun, but not forever: the caller may be a fork handler. One that
+/// began before a Provider was loaded does not call the Provider's handlers. Without the lock.
 void wait_for_forks() noexcept;
 
 } // namespace coherdma::registry
