@@ -21,9 +21,9 @@ inline unsigned long get_log_setting(const char *variable, unsigned long default
 constexpr unsigned long TO_STDERR = 1, TO_SYSLOG = 2;
 
 /// Prints one line; format has no line feed. Control and non-ASCII characters are printed as "?".
-[[gnu::cold]] inline void print_log_line(const char *library, unsigned long destinations,
-                                         int priority, const char *format,
-                                         std::va_list args) noexcept {
+[[gnu::cold, gnu::format(printf, 4, 0)]] inline void
+print_log_line(const char *library, unsigned long destinations, int priority, const char *format,
+               std::va_list args) noexcept {
     char line[1024];
     std::vsnprintf(line, sizeof line, format, args);
     for (char *c = line; *c != '\0'; ++c) {

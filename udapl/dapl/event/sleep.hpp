@@ -19,6 +19,8 @@ struct on_exit {
     function run;
     ~on_exit() { run(); }
 };
+template <class function>
+on_exit(function) -> on_exit<function>; // for clang 14
 
 /// A call that sleeps at most until its deadline. pthread_cancel ends the thread only in sleep(),
 /// since other cancellation points, such as read(), are in functions that are noexcept.
