@@ -12,25 +12,26 @@
 
 #include <cerrno>
 #include <fcntl.h>
+#include <memory>
 #include <new>
-#include <utility>
 
 namespace coherdma::dapl {
 
 namespace {
 
+/// Reads the asynchronous events of an IA's device.
+struct async_watcher final : fd_watcher {
+    void handle_readable() noexcept override;
+
+    dapl_ia *ia = nullptr;
+    async_watcher *next = nullptr;
+};
+
 // No member has a destructor: exit() may run one while other threads open and close IAs.
 struct {
     mutex lock;
-    dapl_ia *first = nullptr;
-} watched_ias;
-
-/// The QP is in error. On iWARP rdma_cm reports the end of the connection, which may be an orderly
-/// one by the peer, and a QP of an earlier attempt may exist longer than the EP uses it.
-void break_unless_iwarp(dapl_ep &ep) noexcept {
-    if (!ep.ia->dev->iwarp)
-        ep.schedule_broken();
-}
+    async_watcher *first = nullptr;
+} watchers;
 
 /// False: the QP is being destroyed, or was left to an ended attempt, see ended_attempt.hpp.
 bool is_current_qp(dapl_ep &ep, const ibv_qp *qp) noexcept {
@@ -42,21 +43,21 @@ bool is_current_qp(dapl_ep &ep, const ibv_qp *qp) noexcept {
 void handle_qp_event(dapl_ep &ep, ibv_event_type type) noexcept {
     switch (type) {
     case IBV_EVENT_COMM_EST:
-        cm::handle_comm_est(ep);
-        break;
+        return cm::handle_comm_est(ep);
     case IBV_EVENT_SQ_DRAINED:
     case IBV_EVENT_PATH_MIG:
     case IBV_EVENT_PATH_MIG_ERR:
-        break;
+        return;
     // The disconnect event, which may come later, reports that the last Receive has
     // completed. So the events of several EPs have the same order, which OFED's dtestsrq relies on.
     case IBV_EVENT_QP_LAST_WQE_REACHED:
-        break_unless_iwarp(ep);
         break;
     default:
-        break_unless_iwarp(ep);
         post_async_event(*ep.ia, DAT_ASYNC_ERROR_EP_BROKEN, &ep, DAT_EP_TRANSFER_TO_ERROR);
     }
+    // On iWARP rdma_cm reports the end of the connection, which may be an orderly one by the peer.
+    if (!ep.ia->dev->iwarp)
+        ep.schedule_broken();
 }
 
 /// In the event thread: converts an asynchronous event of the IA's device to DAT events.
@@ -103,43 +104,50 @@ void handle_async_event(dapl_ia &ia, const ibv_async_event &event) noexcept {
 /// Reads one event, so that timers and other watchers do not wait for all.
 void async_watcher::handle_readable() noexcept {
     ibv_async_event event;
-    if (ibv_get_async_event(ia.ctx(), &event) != 0)
+    if (ibv_get_async_event(ia->ctx(), &event) != 0)
         return;
-    handle_async_event(ia, event);
+    handle_async_event(*ia, event);
     ibv_ack_async_event(&event);
 }
 
 int start_async_events(dapl_ia &ia) noexcept {
+    std::unique_ptr<async_watcher> watcher(new (std::nothrow) async_watcher);
     const int fd = ia.ctx()->async_fd;
+    if (!watcher)
+        return ENOMEM;
     if (fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) != 0)
         return errno;
-    if (const int error = event_thread::watch(fd, ia.async_events))
+    watcher->ia = &ia;
+    if (const int error = event_thread::watch(fd, *watcher))
         return error;
-    const std::lock_guard guard(watched_ias.lock);
-    ia.next_watched = std::exchange(watched_ias.first, &ia);
+    const std::lock_guard guard(watchers.lock);
+    watcher->next = watchers.first;
+    watchers.first = watcher.release();
     return 0;
 }
 
 void stop_async_events(dapl_ia &ia) noexcept {
+    std::unique_ptr<async_watcher> removed;
     {
-        const std::lock_guard guard(watched_ias.lock);
-        dapl_ia **link = &watched_ias.first;
-        while (*link != &ia)
-            link = &(*link)->next_watched;
-        *link = ia.next_watched;
+        const std::lock_guard guard(watchers.lock);
+        async_watcher **link = &watchers.first;
+        while ((*link)->ia != &ia)
+            link = &(*link)->next;
+        removed.reset(*link);
+        *link = removed->next;
     }
-    event_thread::unwatch(ia.ctx()->async_fd, ia.async_events);
+    event_thread::unwatch(ia.ctx()->async_fd, *removed);
 }
 
 void for_each_watched_ia(void (*fn)(dapl_ia &)) noexcept {
-    const std::lock_guard guard(watched_ias.lock);
-    for (dapl_ia *ia = watched_ias.first; ia != nullptr; ia = ia->next_watched)
-        fn(*ia);
+    const std::lock_guard guard(watchers.lock);
+    for (async_watcher *it = watchers.first; it != nullptr; it = it->next)
+        fn(*it->ia);
 }
 
 void async_events_atfork_child() noexcept {
-    watched_ias.first = nullptr;
-    new (&watched_ias.lock) mutex;
+    watchers.first = nullptr;
+    new (&watchers.lock) mutex;
 }
 
 } // namespace coherdma::dapl

@@ -84,8 +84,7 @@ struct connection final : cm_handler, timer_task {
     // Under the EP's lock.
     conn_state state = conn_state::connecting;
     bool qp_in_error = false;     ///< before the connection was established
-    bool dreq_pending = false;    ///< the connection has ended; the timer sends the DREQ,
-                                  ///< also without an EP
+    bool dreq_pending = false;    ///< the timer sends the DREQ, also without an EP
     std::int64_t deadline_ns = 0; ///< of the timer, as dat_deadline::now_ns()
     /// How long the DREP is waited for: 4.096 us << ack_timeout; 0: until rdma_cm gives up. That of
     /// the QP, or on iWARP, which has none, half a second, as rdma_cm's on Ethernet.
@@ -158,8 +157,8 @@ detached_conn detach(dapl_ep &ep) noexcept;
 bool send_dreq(connection &conn) noexcept;
 /// DREP or DREQ received, TIMEWAIT expired, or device removed. Called by the event thread.
 void complete_dreq(connection &conn) noexcept;
-/// Releases a connection that was detached. The rdma_cm_id is kept until the DREP arrives, or 8 s
-/// after the DREQ.
+/// Releases a detached connection. The rdma_cm_id is kept until the DREP, at most 8 s from the
+/// DREQ.
 void release_conn(connection *conn) noexcept;
 /// The timer of a connection without an EP that was kept for the DREP: sends a DREQ that is
 /// pending, or deletes the connection.

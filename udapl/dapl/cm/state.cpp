@@ -80,12 +80,6 @@ void qp_to_err(dapl_ep &ep) noexcept {
         ibv_modify_qp(ep.qp, &attr, IBV_QP_STATE);
 }
 
-/// Also if the event thread has taken the timer, and waits for the EP's lock.
-void stop_timer(connection &conn) noexcept {
-    conn.deadline_ns = std::numeric_limits<std::int64_t>::max();
-    event_thread::unschedule(conn);
-}
-
 void set_timer(connection &conn, std::int64_t wait_ns) noexcept {
     conn.deadline_ns = dat_deadline::now_ns() + wait_ns;
     event_thread::unschedule(conn);
@@ -128,7 +122,9 @@ std::int64_t nak_time_ns(const connection &conn) noexcept {
 void start_disconnect(dapl_ep &ep, connection &conn) noexcept {
     conn.state = conn_state::disconnecting;
     ep.state.store(DAT_EP_STATE_DISCONNECT_PENDING, std::memory_order_release);
-    stop_timer(conn);
+    event_thread::unschedule(conn);
+    // The event thread may have taken the timer of draining, and wait for the EP's lock.
+    conn.deadline_ns = std::numeric_limits<std::int64_t>::max();
     if (!send_dreq(conn))
         end(ep, conn, DAT_CONNECTION_EVENT_DISCONNECTED);
     else if (conn.ack_timeout != 0)

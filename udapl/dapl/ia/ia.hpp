@@ -7,7 +7,6 @@
 #include "dapl/core/lock.hpp"
 #include "dapl/core/object.hpp"
 #include "dapl/core/unique_handle.hpp"
-#include "dapl/event/event_thread.hpp"
 #include "named_attr.hpp"
 
 #include <array>
@@ -25,15 +24,6 @@ struct dapl_lmr;
 struct dapl_rmr;
 struct instance;
 struct device;
-
-/// async.cpp. Reads the asynchronous events of an IA's device.
-struct async_watcher final : fd_watcher {
-    explicit async_watcher(dapl_ia &owner) noexcept
-        : ia(owner) {}
-    void handle_readable() noexcept override;
-
-    dapl_ia &ia;
-};
 
 class dapl_ia : public object {
   public:
@@ -102,8 +92,6 @@ class dapl_ia : public object {
     bool owns_async_evd = false;                 ///< dat_ia_open created it
     bool needs_sync = false;                     ///< the device is not coherent
     bool ro_aware = false;                       ///< the consumer accepts relaxed ordering
-    async_watcher async_events{*this};           ///< of the device
-    dapl_ia *next_watched = nullptr;             ///< in async.cpp's list of IAs
 
     index<dapl_lmr> lkey_index;
     index<object> rkey_index; ///< LMRs and RMRs
