@@ -40,20 +40,26 @@ void set_limits(ibv_device_attr &attr) {
     std::strcpy(attr.fw_ver, "2.41.7000");
 }
 
+/// What stays as it is: a thread may read it while a test begins.
 void init_device(fake_device &dev, const char *name, bool iwarp) {
-    dev = {};
     std::strcpy(dev.ibdev.name, name);
     dev.ibdev.node_type = iwarp ? IBV_NODE_RNIC : IBV_NODE_CA;
     dev.ibdev.transport_type = iwarp ? IBV_TRANSPORT_IWARP : IBV_TRANSPORT_IB;
+    dev.ctx.device = &dev.ibdev;
+    dev.ctx.dev = &dev;
+}
+
+void reset_attributes(fake_device &dev) {
+    dev.attr = {};
     set_limits(dev.attr);
-    dev.attr.atomic_cap = iwarp ? IBV_ATOMIC_NONE : IBV_ATOMIC_HCA;
+    dev.attr.atomic_cap = dev.is_iwarp() ? IBV_ATOMIC_NONE : IBV_ATOMIC_HCA;
+    dev.max_inline = fake_device{}.max_inline;
+    dev.port_attr = {};
     dev.port_attr.state = IBV_PORT_ACTIVE;
     dev.port_attr.max_mtu = dev.port_attr.active_mtu = IBV_MTU_1024;
     dev.port_attr.gid_tbl_len = 2;
     dev.port_attr.max_msg_sz = 1 << 20;
     dev.port_attr.link_layer = IBV_LINK_LAYER_ETHERNET;
-    dev.ctx.device = &dev.ibdev;
-    dev.ctx.dev = &dev;
 }
 
 // In the child no thread exists that would unlock it. Events of the parent's contexts would be
@@ -68,6 +74,8 @@ void reset_in_child() {
 
 fabric::fabric() {
     pthread_atfork(nullptr, nullptr, reset_in_child);
+    init_device(devices[0], "fake0", false);
+    init_device(devices[1], "fake1", true);
     reset();
 }
 
@@ -91,9 +99,9 @@ void fabric::reset() {
     sync_required = 0;
     addresses = initial_addresses();
     held_types.clear();
-    init_device(devices[0], "fake0", false);
-    init_device(devices[1], "fake1", true);
     for (std::size_t i = 0; i != devices.size(); ++i) {
+        reset_attributes(devices[i]);
+        devices[i].gids = {};
         // The GIDs of 192.0.2.1 and 192.0.2.2, 2001:db8::1 and ::2.
         auto &gid_v4 = devices[i].gids[0].raw, &gid_v6 = devices[i].gids[1].raw;
         gid_v4[10] = gid_v4[11] = 0xff;

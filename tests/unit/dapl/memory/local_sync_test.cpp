@@ -139,6 +139,7 @@ void atomic_result_synced_before_completion(void **) {
     assert_int_equal(syncs.size(), 2);
     assert_sync(syncs[0], false, COHERDMA_FROM_DEVICE, address_of(eps.active_memory) + 64, 8);
     assert_sync(syncs[1], true, COHERDMA_FROM_DEVICE, address_of(eps.active_memory) + 64, 8);
+    wait_event(eps.active.connect_evd, DAT_CONNECTION_EVENT_BROKEN); // the fake permits no atomics
 }
 
 /// The device may have written a part of them.
@@ -175,7 +176,8 @@ void segments_outside_lmrs_not_synced(void **) {
     const auto syncs = take_syncs();
     assert_int_equal(syncs.size(), 1);
     assert_sync(syncs[0], false, COHERDMA_TO_DEVICE, address_of(eps.active_memory), 1024);
-    wait_event(eps.active.request_evd, DAT_DTO_COMPLETION_EVENT);
+    wait_event(eps.active.request_evd, DAT_DTO_COMPLETION_EVENT); // an error
+    wait_event(eps.active.connect_evd, DAT_CONNECTION_EVENT_BROKEN);
 }
 
 void zero_based_address_translated(void **) {
