@@ -106,11 +106,11 @@ int retry_with_new_id(dapl_ep &ep, connection &conn, int error) noexcept {
 void end_attempt(dapl_ep &ep, connection &conn, int error) noexcept {
     if (error == 0)
         return;
+    const std::lock_guard guard(ep.lock);
     log(log_type::connections, "connection to %s: %s", to_text(ep.remote.sa).data(),
         std::strerror(error));
-    step(ep, conn,
-         error == ECONNREFUSED || error == ECONNRESET ? conn_event::rejected
-                                                      : conn_event::unreachable);
+    const bool is_rejected = error == ECONNREFUSED || error == ECONNRESET;
+    step_locked(ep, conn, is_rejected ? conn_event::rejected : conn_event::unreachable);
 }
 
 /// Handles an error of rdma_connect.
@@ -272,7 +272,7 @@ DAT_RETURN start_connect(dapl_ep &ep, const address &addr, DAT_CONN_QUAL qualifi
         // Under the lock: once it is released, another thread may end the attempt.
         error = resolve_address(ep, conn.id, ep.remote);
     }
-    end_attempt(ep, conn, error); // An immediate failure is reported by an event, like a later one.
+    end_attempt(ep, conn, error); // A call that fails at once is an event, too.
     return DAT_SUCCESS;
 }
 

@@ -12,13 +12,13 @@ namespace coherdma::dapl {
 
 namespace {
 
-/// Of each type of call. A call that takes longer than max_wait waits in the kernel
+/// Of each type of call. A call that takes longer than max_wait_ms waits in the kernel
 /// (rdma_destroy_id on iWARP, for ten seconds) or for the event thread, and has no lock meanwhile.
 struct {
-    const std::chrono::milliseconds max_wait;
+    const int max_wait_ms;
     std::shared_timed_mutex mutex = {}; ///< glibc's prefers readers
     bool locked = false;                ///< by the thread that forks
-} locks[] = {{std::chrono::milliseconds(1000)}, {std::chrono::milliseconds(50)}};
+} locks[] = {{.max_wait_ms = 1000}, {.max_wait_ms = 50}};
 
 std::atomic<bool> fork_waits = false;
 
@@ -28,7 +28,8 @@ std::atomic<bool> fork_waits = false;
 /// caller may hold a lock for which a reader waits.
 fork_guard::fork_guard(call_type call) noexcept
     : type(call) {
-    for (int polls = 0; num_guards == 0 && fork_waits && polls != 100; ++polls)
+    constexpr int max_polls = 100;
+    for (int polls = 0; num_guards == 0 && fork_waits && polls != max_polls; ++polls)
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
     ++num_guards;
     locks[type].mutex.lock_shared();
@@ -42,7 +43,7 @@ fork_guard::~fork_guard() {
 void fork_guard::atfork_prepare() noexcept {
     fork_waits = true;
     for (auto &lock : locks)
-        lock.locked = lock.mutex.try_lock_for(lock.max_wait);
+        lock.locked = lock.mutex.try_lock_for(std::chrono::milliseconds(lock.max_wait_ms));
     fork_waits = false;
 }
 

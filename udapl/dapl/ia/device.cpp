@@ -152,7 +152,7 @@ bool query_attributes(device &dev) noexcept {
 } // namespace
 
 int device::update_addresses() noexcept try {
-    const fork_guard fork_guard;
+    const fork_guard fork_waits;
     const std::lock_guard guard(lists_lock); // So that an older list does not replace a later one.
     ifaddrs *interfaces = nullptr;
     if (getifaddrs(&interfaces) != 0)
