@@ -135,16 +135,22 @@ void concurrent_queries_and_registrations_work(void **) {
     });
 }
 
-/// After a fork during another thread's open, parent and child can open IAs.
-void fork_during_open_leaves_both_usable(void **) {
-    const int inits = load_stub().inits;
+/// Returns a thread that opens and closes an IA, and is in the initialization of its Provider.
+std::thread start_slow_open() {
+    const int num_inits = load_stub().inits;
     std::thread opener([] {
         DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
         check(open_ia("slow", ia) == DAT_SUCCESS);
         check(dat_ia_close(ia, DAT_CLOSE_ABRUPT_FLAG) == DAT_SUCCESS);
     });
-    while (load_stub().inits == inits)
+    while (load_stub().inits == num_inits)
         std::this_thread::yield();
+    return opener;
+}
+
+/// After a fork during another thread's open, parent and child can open IAs.
+void fork_during_open_leaves_both_usable(void **) {
+    std::thread opener = start_slow_open();
     const pid_t child = fork();
     if (child == 0) {
         DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
@@ -166,7 +172,7 @@ void fork_during_open_leaves_both_usable(void **) {
 /// A prepare handler that fork() calls after the registry's.
 struct {
     std::atomic<bool> enabled = false;
-    int opens = 0; ///< of the stub provider's IAs, while the fork lasts
+    int num_opens = 0; ///< calls of the stub provider's ia_open_func, while the fork lasts
 } slow_fork;
 
 void register_slow_fork() {
@@ -174,9 +180,9 @@ void register_slow_fork() {
         [] {
             if (!slow_fork.enabled)
                 return;
-            const int opens = load_stub().opens;
+            const int num_before = load_stub().opens;
             std::this_thread::sleep_for(std::chrono::milliseconds(300));
-            slow_fork.opens = load_stub().opens - opens;
+            slow_fork.num_opens = load_stub().opens - num_before;
         },
         nullptr, nullptr);
 }
@@ -185,15 +191,8 @@ void register_slow_fork() {
 
 /// The fork began before the Provider was loaded, so it does not call the Provider's fork handlers.
 void provider_opens_ia_after_fork_that_began_before_its_load(void **) {
-    const int inits = load_stub().inits;
     slow_fork.enabled = true;
-    std::thread opener([] {
-        DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
-        check(open_ia("slow", ia) == DAT_SUCCESS);
-        check(dat_ia_close(ia, DAT_CLOSE_ABRUPT_FLAG) == DAT_SUCCESS);
-    });
-    while (load_stub().inits == inits)
-        std::this_thread::yield();
+    std::thread opener = start_slow_open();
     const pid_t child = fork(); // waits for the registry's lock until the library is loaded
     if (child == 0)
         raise(SIGUSR1);
@@ -202,7 +201,7 @@ void provider_opens_ia_after_fork_that_began_before_its_load(void **) {
     int status = -1;
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(failures, 0);
-    assert_int_equal(slow_fork.opens, 0);
+    assert_int_equal(slow_fork.num_opens, 0);
 }
 
 /// In the child the parent's IA is not open, and no IA of the child has its handle.

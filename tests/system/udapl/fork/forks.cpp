@@ -5,6 +5,7 @@
 // provider and the kernel, FORKS times.
 
 #include "lib/cases.hpp"
+#include "lib/process_end.hpp"
 #include "lib/test_ep.hpp"
 #include "lib/thread.hpp"
 
@@ -28,7 +29,6 @@ constexpr int default_forks = 1000;
 constexpr int num_workers = 3;
 constexpr std::size_t max_children = 3; ///< at the same time
 constexpr unsigned child_timeout_s = 90;
-constexpr int success_status = 17; ///< not that of a child which ended in some other place
 
 int num_forks() {
     const char *const value = std::getenv("FORKS");
@@ -78,12 +78,13 @@ struct loopback {
     }
 };
 
-/// How a child ends: with its IA closed, or open.
-enum class end { CLOSE, EXIT, IMMEDIATE_EXIT, KILL };
-constexpr std::array all_ends = {end::CLOSE, end::EXIT, end::IMMEDIATE_EXIT, end::KILL};
+/// How a child ends: with its IA open, or closed (nullopt).
+using child_end = std::optional<end>;
+constexpr std::array<child_end, 4> all_ends = {std::nullopt, end::EXIT, end::IMMEDIATE_EXIT,
+                                               end::KILL};
 
 /// The child of a process that has this IA open.
-void run_child(DAT_IA_HANDLE parent_ia, unsigned number, end kind) {
+void run_child(DAT_IA_HANDLE parent_ia, unsigned number, child_end kind) {
     DAT_IA_ATTR attr = {};
     expect_return(dat_ia_query(parent_ia, nullptr, DAT_IA_FIELD_ALL, &attr, 0, nullptr),
                   invalid_handle(DAT_INVALID_HANDLE_IA));
@@ -91,34 +92,29 @@ void run_child(DAT_IA_HANDLE parent_ia, unsigned number, end kind) {
     expect_true(eps->ia != parent_ia, "the child's IA has the handle of its parent's");
     eps->connect();
     eps->transfer(number);
-    if (kind != end::CLOSE)
+    if (kind)
         return;
     eps->disconnect();
     eps.reset();
 }
 
-[[noreturn]] void end_child(end kind) {
-    if (!failures().empty()) {
-        for (const std::string &failure : failures())
-            std::fprintf(stderr, "child: %s\n", failure.c_str());
+[[noreturn]] void end_child(child_end kind) {
+    for (const std::string &failure : failures())
+        std::fprintf(stderr, "child: %s\n", failure.c_str());
+    if (!failures().empty())
         _exit(1);
-    }
-    if (kind == end::EXIT)
-        std::exit(success_status);
-    if (kind == end::KILL)
-        raise(SIGKILL);
-    _exit(success_status);
+    end_process(kind.value_or(end::IMMEDIATE_EXIT));
 }
 
 /// A child that is not waited for yet.
 struct child_process {
     pid_t pid;
     unsigned number;
-    end kind;
+    child_end kind;
 };
 
 child_process fork_child(DAT_IA_HANDLE parent_ia, unsigned number) {
-    const end kind = all_ends.at(number % all_ends.size());
+    const child_end kind = all_ends.at(number % all_ends.size());
     std::fflush(nullptr); // a child that calls exit() must not write it, too
     const pid_t pid = fork();
     require(pid >= 0, "fork");
@@ -136,12 +132,10 @@ child_process fork_child(DAT_IA_HANDLE parent_ia, unsigned number) {
 void wait_for_child(const child_process &child) {
     int status = 0;
     require(waitpid(child.pid, &status, 0) == child.pid, "waitpid");
-    const bool ended_so = child.kind == end::KILL
-                              ? WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL
-                              : WIFEXITED(status) && WEXITSTATUS(status) == success_status;
     const char *const mishap =
         WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM ? " hangs" : " has failed";
-    expect_true(ended_so, concat("child ", child.number, mishap, ", status ", status));
+    expect_true(has_ended(status, child.kind.value_or(end::IMMEDIATE_EXIT)),
+                concat("child ", child.number, mishap, ", status ", status));
 }
 
 void fork_beside_workers() {
@@ -174,15 +168,7 @@ void fork_beside_workers() {
             wait_for_child(child);
     }
     parent.transfer(0);
-    // The kernel may keep a connection for some seconds, until its peer knows of the end.
-    const auto deadline = std::chrono::steady_clock::now() + event_timeout;
-    kernel_counts now = count_kernel_objects(settings().ia);
-    while (now != before && std::chrono::steady_clock::now() < deadline) {
-        std::this_thread::sleep_for(milliseconds(2));
-        now = count_kernel_objects(settings().ia);
-    }
-    for (const auto &[kind, count] : now)
-        expect_eq(count, before.at(kind), "the kernel's objects of kind " + kind);
+    expect_kernel_counts(settings().ia, before);
 }
 
 } // namespace

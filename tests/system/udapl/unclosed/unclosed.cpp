@@ -7,6 +7,7 @@
 #include "lib/all_objects.hpp"
 #include "lib/cases.hpp"
 #include "lib/optional.hpp"
+#include "lib/process_end.hpp"
 
 #include <algorithm>
 #include <csignal>
@@ -25,24 +26,12 @@ using namespace conform;
 
 namespace {
 
-enum class end { EXIT, IMMEDIATE_EXIT, KILL };
-
 struct end_name {
     end kind;
     const char *name;
 };
 constexpr end_name all_ends[] = {
     {end::EXIT, "exit"}, {end::IMMEDIATE_EXIT, "_exit"}, {end::KILL, "sigkill"}};
-
-constexpr int status_of_exit = 17;
-
-[[noreturn]] void end_process(end kind) {
-    if (kind == end::EXIT)
-        std::exit(status_of_exit);
-    if (kind == end::KILL)
-        raise(SIGKILL);
-    _exit(status_of_exit);
-}
 
 /// One end of a connection between a process and its parent.
 class process_link {
@@ -105,12 +94,7 @@ class child_process {
     void expect_end(end kind) {
         int status = 0;
         require(waitpid(std::exchange(pid_, -1), &status, 0) > 0, "waitpid");
-        if (kind == end::KILL)
-            expect_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL,
-                        concat("the child's status is ", status));
-        else
-            expect_true(WIFEXITED(status) && WEXITSTATUS(status) == status_of_exit,
-                        concat("the child's status is ", status));
+        expect_true(has_ended(status, kind), concat("the child's status is ", status));
     }
     void expect_return() { expect_end(end::IMMEDIATE_EXIT); } ///< of work
 
@@ -119,18 +103,8 @@ class child_process {
     int fd_ = -1;
 };
 
-/// The kernel may keep a connection for some seconds, until its peer knows of the end.
-void expect_counts(const kernel_counts &before) {
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-    kernel_counts now;
-    do {
-        now = count_kernel_objects(settings().device);
-        if (now == before)
-            return;
-        std::this_thread::sleep_for(milliseconds(2));
-    } while (std::chrono::steady_clock::now() < deadline);
-    for (const auto &[kind, count] : now)
-        expect_eq(count, before.at(kind), "the kernel's objects of kind " + kind);
+void expect_counts(const kernel_counts &expected) {
+    expect_kernel_counts(settings().device, expected);
 }
 
 /// An LMR of shared memory under the cookie of this number.

@@ -19,6 +19,7 @@
 #include "tsan_ordering.hpp"
 
 #include <array>
+#include <atomic>
 #include <coherdma/coherdma.h>
 #include <condition_variable>
 #include <cstdint>
@@ -110,6 +111,7 @@ struct fabric {
     void block_connects();
     void unblock_connects();
     int count_blocked_connects();
+    int count_blocked_destroys(); ///< of unanswered ids
     /// Queues a CM event.
     void queue_cm_event(rdma_cm_id *cm_id, rdma_cm_event_type kind, int status = 0,
                         const std::vector<unsigned char> &data = {});
@@ -140,6 +142,7 @@ struct fabric {
     std::uint8_t ack_timeout = 14;         ///< of the route; 4.096 us << 14 is 67 ms
     int disconnect_delay_ms = 0;           ///< duration of rdma_disconnect
     int bind_delay_ms = 0;                 ///< duration of rdma_bind_addr
+    std::atomic<int> num_binds = 0;        ///< that are in progress
     std::uint32_t sync_required = 0;       ///< returned by coherdma_query_device
     std::array<fake_device, 2> devices;
     std::vector<interface_address> addresses; ///< in the order of getifaddrs
@@ -167,7 +170,7 @@ struct fabric {
     std::condition_variable changed;
     bool paused = false, running = false;
     bool unanswered_block = false, connects_block = false;
-    int num_blocked_connects = 0;
+    int num_blocked_connects = 0, num_blocked_destroys = 0;
     std::set<ibv_qp *> qps;
     std::unordered_map<std::uint32_t, fake_qp *> qp_by_num;
     std::unordered_map<std::uint32_t, fake_mr *> mr_by_lkey, mr_by_rkey;

@@ -193,6 +193,11 @@ int fabric::count_blocked_connects() {
     return num_blocked_connects;
 }
 
+int fabric::count_blocked_destroys() {
+    const library_call_guard call;
+    return num_blocked_destroys;
+}
+
 bool is_unanswered(const fake::fake_cm_id &id) {
     return id.state == id_state::connect_sent && get_fabric().device_of(id.verbs).is_iwarp();
 }
@@ -266,9 +271,12 @@ int rdma_destroy_id(rdma_cm_id *cm_id) {
         auto &id = find_id(cm_id);
         drop_events(id);
         drop_requests(id);
-        if (is_unanswered(id))
+        if (is_unanswered(id)) {
+            ++get_fabric().num_blocked_destroys;
             get_fabric().wait(call.lock, "rdma_destroy_id waits for the peer",
                               [] { return !get_fabric().unanswered_block; });
+            --get_fabric().num_blocked_destroys;
+        }
         close_connection(id);
         id.state = id_state::closed; // the handler of an event may still use it
         get_fabric().wait(call.lock, "rdma_destroy_id waits for events to be acknowledged",
@@ -286,9 +294,11 @@ int rdma_destroy_id(rdma_cm_id *cm_id) {
 }
 
 int rdma_bind_addr(rdma_cm_id *cm_id, sockaddr *addr) {
+    ++get_fabric().num_binds;
     if (const int delay_ms = get_fabric().bind_delay_ms; delay_ms != 0)
         usleep(static_cast<useconds_t>(delay_ms) * 1000);
     const library_call_guard call;
+    --get_fabric().num_binds;
     if (const int error = injected_error("rdma_bind_addr"))
         return set_errno(error);
     const int error = bind(find_id(cm_id), *addr);
