@@ -31,11 +31,12 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 # has sent it to the command as well.
 TERMINAL_SIGNAL = signal.SIGUSR1
 SI_KERNEL = 0x80
+MEMORY_FILE_SYSTEM = "/dev/shm"
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _front_pid = 0
-_run_folder = ""
+_run_folder = _memory_folder = ""
 _defer_depth = 0  # the number of entered defer_signals() blocks
 _pending_signal: Optional[int] = None  # a signal that was deferred
 _unwinding = False  # Interrupted was raised; no other one is
@@ -47,11 +48,11 @@ def run(work: Callable[[], int], clean_up_after_worker: Callable[[], None]) -> i
 
     clean_up_after_worker: called by the front process if the worker is killed.
     """
-    global _front_pid, _run_folder
+    global _front_pid, _run_folder, _memory_folder
     _front_pid = os.getpid()
-    _run_folder = os.path.join(
-        os.environ.get("TMPDIR") or "/tmp", f"softrdma.{_front_pid}.{os.urandom(4).hex()}"
-    )
+    name = f"softrdma.{_front_pid}.{os.urandom(8).hex()}"
+    _run_folder = os.path.join(os.environ.get("TMPDIR") or "/tmp", name)
+    _memory_folder = os.path.join(MEMORY_FILE_SYSTEM, name)
     signal.pthread_sigmask(signal.SIG_BLOCK, {*STOP_SIGNALS, signal.SIGCHLD})
     sys.stdout.flush()
     worker = os.fork()
@@ -63,6 +64,7 @@ def run(work: Callable[[], int], clean_up_after_worker: Callable[[], None]) -> i
     if status is None:
         clean_up_after_worker()
         shutil.rmtree(_run_folder, ignore_errors=True)
+        shutil.rmtree(_memory_folder, ignore_errors=True)
         progress.error("the worker process was killed; its devices and files are removed")
         return 1
     return status
@@ -210,6 +212,13 @@ def make_run_folder(undo: Undo) -> str:
             f"cannot make {_run_folder}: {problem.strerror}; set TMPDIR to a writable folder"
         ) from problem
     return _run_folder
+
+
+def make_memory_folder(undo: Undo) -> str:
+    """Make a temporary folder of this run whose files are in memory. Raises OSError if that fails."""
+    os.mkdir(_memory_folder, mode=0o700)
+    undo.callback(shutil.rmtree, _memory_folder, ignore_errors=True)
+    return _memory_folder
 
 
 def front_pid() -> int:

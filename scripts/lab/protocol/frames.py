@@ -43,6 +43,7 @@ TO_COMMAND = START + INPUT + INPUT_END + SIGNAL + WINDOW_SIZE + OUTPUT_TAKEN + K
 FROM_COMMAND = OUTPUT + ERRORS + INPUT_TAKEN + EXIT_STATUS
 
 HEADER = struct.Struct("!cII")  # kind, command, length
+MAX_BODY_BYTES = 64_000_000  # more than any argv and environment as JSON
 NUMBER = struct.Struct("!I")
 SIZE = struct.Struct("!HH")
 SPOOLED_FRAME = struct.Struct("!cI")
@@ -67,10 +68,12 @@ class Decoder:
         self.buffer = b""
 
     def feed(self, data: bytes) -> Iterator[Tuple[bytes, int, bytes]]:
-        """Yields the frames that are complete now; the rest waits for more data."""
+        """Yields the frames that are complete now; the rest waits for more data. Raises ValueError."""
         self.buffer += data
         while len(self.buffer) >= HEADER.size:
             kind, command, length = HEADER.unpack_from(self.buffer)
+            if length > MAX_BODY_BYTES:
+                raise ValueError(f"a frame of {length} bytes")
             end = HEADER.size + length
             if len(self.buffer) < end:
                 return

@@ -11,6 +11,7 @@ from typing import Iterator, List, NoReturn, Optional, Tuple
 
 from ..core.errors import LabError, UsageError, error_for_status
 from ..protocol import frames
+from .attribute_broker import AttributeBroker
 
 # The agent of a guest sends ALIVE every two seconds.
 SILENCE_TIMEOUT_SECONDS = 90.0
@@ -22,6 +23,8 @@ PANIC = re.compile(rb"^(?:\[[ 0-9.]*\] )?Kernel panic - not syncing", re.MULTILI
 # After a panic the kernel prints its call trace and ends.
 PANIC_TIMEOUT_SECONDS = 3.0
 MAX_LOG_LINES = 20
+MAX_LOG_BYTES = 16_000_000  # more is dropped: a guest must not fill the disk
+LOG_DROPPED = b"[softrdma: the output before this was dropped]\n"
 
 
 class GuestNotStarted(LabError):
@@ -39,11 +42,13 @@ class GuestSession:
         logs: List[str],
         spool_folder: Optional[str] = None,
         host_number: Optional[int] = None,
+        broker: Optional[AttributeBroker] = None,
     ):
         """logs: files with the output of the guest's kernel and of the emulator.
 
         spool_folder: a folder that the guest mounts, for data that exceeds its connection's buffer.
         host_number: of a guest that is one of several hosts.
+        broker: for system calls of the process, if it has one.
         """
         self.process = process
         self.connection = connection
@@ -59,6 +64,7 @@ class GuestSession:
         self.text = b""  # received before the first frame: the beginning of a line
         self.decoder = frames.Decoder()
         self.spool_folder = spool_folder
+        self.broker = broker
         self.num_spooled = 0
         self.outgoing = b""
         self.bytes_sent = self.bytes_taken = 0  # taken: read by the agent, as it reports
@@ -70,7 +76,7 @@ class GuestSession:
         if self.spool_folder and len(data) > MAX_DIRECT_BYTES:
             # Through a file, a new one each time: the guest could have cached an old one's contents.
             self.num_spooled += 1
-            with open(os.path.join(self.spool_folder, str(self.num_spooled)), "wb") as file:
+            with open(os.path.join(self.spool_folder, str(self.num_spooled)), "xb") as file:
                 file.write(data)
             kind, data = frames.SPOOLED, frames.SPOOLED_FRAME.pack(kind, self.num_spooled)
         self.outgoing += frames.encode(kind, command, data)
@@ -167,7 +173,16 @@ class GuestSession:
                 self.log_offsets[index] += text.rfind(b"\n") + 1
                 if PANIC.search(text):
                     return True
+                if size > MAX_LOG_BYTES:
+                    self._empty_log(index)
         return False
+
+    def _empty_log(self, index: int) -> None:
+        """The guest's process writes at the end of the file, also of one that was shortened."""
+        os.truncate(self.logs[index], 0)
+        with open(self.logs[index], "ab") as file:
+            file.write(LOG_DROPPED)
+        self.log_offsets[index] = 0
 
     def _fail(self, reason: str) -> NoReturn:
         raise (LabError if self.has_booted else GuestNotStarted)(reason + self._last_log_lines())

@@ -13,6 +13,7 @@ from typing import List, NamedTuple, Tuple
 from ..core import cache, subprocesses, supervisor
 from ..debian import packages
 from ..kernel.debian_kernels import Kernel
+from .confinement import Access, Confinement
 
 
 class Machine(NamedTuple):
@@ -95,13 +96,13 @@ def start_guest(
     kernel: Kernel,
     accelerator: str,
     initrd: str,
-    console: str,
+    console_fd: int,
     shares: List[Share],
     memory_mb: int,
     connection_fd: int,
     log_fd: int,
 ) -> "subprocess.Popen[bytes]":
-    """Start QEMU. console: the file for the output of the guest's kernel; log_fd: for QEMU's.
+    """Start QEMU, confined. console_fd: for the output of the guest's kernel; log_fd: for QEMU's.
 
     connection_fd: the guest's end of a socket, which the guest has as /dev/vport0p1.
     """
@@ -126,7 +127,9 @@ def start_guest(
     argv += ["-kernel", os.path.join(kernel.path, "vmlinuz"), "-initrd", initrd]
     # An oops ends the guest: later results would be unreliable.
     argv += ["-append", f"console={machine.console} quiet panic=-1 oops=panic"]
-    argv += ["-serial", f"file:{console}", "-device", "virtio-serial-pci"]
+    argv += ["-add-fd", f"fd={console_fd},set=1", "-serial", "chardev:console"]
+    argv += ["-chardev", "file,id=console,path=/dev/fdset/1,append=on"]
+    argv += ["-device", "virtio-serial-pci"]
     argv += ["-chardev", f"socket,id=line,fd={connection_fd}"]
     argv += ["-device", "virtserialport,chardev=line,nr=1"]
     for share in shares:
@@ -137,12 +140,23 @@ def start_guest(
             f"local,id={share.tag},path={path},security_model=none,multidevs=remap{readonly}",
         ]
         argv += ["-device", f"virtio-9p-pci,fsdev={share.tag},mount_tag={share.tag}"]
-    return subprocess.Popen(
+    writable = [share.host_path for share in shares if share.mode == "rw"]
+    devices = ["/dev/kvm"] if use_kvm else []
+    # QEMU keeps the guest to the shared folders itself.
+    confinement = Confinement(Access(writable, devices=devices), with_broker=False)
+
+    def prepare_child() -> None:
+        confinement.apply()
+        supervisor.die_with_parent()
+
+    process = subprocess.Popen(
         argv,
         stdin=subprocess.DEVNULL,
         stdout=log_fd,
         stderr=log_fd,
-        pass_fds=[connection_fd],
-        preexec_fn=supervisor.die_with_parent,
-        process_group=0,  # Ctrl-C is for softrdma only
+        pass_fds=[connection_fd, console_fd],
+        preexec_fn=prepare_child,
+        start_new_session=True,  # Ctrl-C is for softrdma only
     )
+    confinement.receive_broker(process.pid)
+    return process

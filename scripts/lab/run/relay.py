@@ -12,11 +12,12 @@ import json
 import os
 import select
 import signal
+import struct
 import time
 from typing import Callable, Dict, List, Optional, Tuple
 
 from ..core import progress, supervisor
-from ..core.errors import Interrupted
+from ..core.errors import Interrupted, LabError
 from ..protocol import frames
 from ..protocol.frames import MAIN_COMMAND
 from ..protocol.stdio_client import CommandSpec, StdioClient
@@ -48,6 +49,7 @@ class Relay:
         self.callee_of: Dict[CommandId, CommandId] = {}
         self.caller_of: Dict[CommandId, CommandId] = {}
         self.last_numbers = [MAIN_COMMAND for _ in guests]
+        self.brokers = {guest.broker.fileno(): guest.broker for guest in guests if guest.broker}
         self.stop_signal = 0
         self.stop_time: Optional[float] = None
 
@@ -58,6 +60,8 @@ class Relay:
         )
         step: Optional[progress.Step] = progress.Step(title)
         poll = select.poll()
+        for broker_fd in self.brokers:
+            poll.register(broker_fd, select.POLLIN)
         with supervisor.handle_signals(self._on_signal):
             while True:
                 polls_input = self.has_started_command and self.client.can_forward_input()
@@ -72,6 +76,12 @@ class Relay:
                 for fd, events in ready:
                     if fd == 0:
                         self.client.forward_input()
+                        continue
+                    if fd in self.brokers:
+                        if events & select.POLLIN:
+                            self.brokers[fd].handle_call()
+                        else:  # the guest's process has ended
+                            poll.unregister(fd)
                         continue
                     status = self._serve_guest(fd, events)
                     if status is not None:
@@ -112,15 +122,23 @@ class Relay:
         if events & select.POLLOUT:
             guest.send_outgoing()
         if events & ~select.POLLOUT:
-            for kind, number, body in guest.receive():
-                if kind in frames.TO_COMMAND:
-                    self._forward_to_callee(kind, (index, number), body)
-                elif number != MAIN_COMMAND:
-                    self._forward_to_caller(kind, (index, number), body)
-                else:
-                    status = self.client.handle_frame(kind, body)
-                    if status is not None:
-                        return status
+            try:
+                return self._handle_frames(guest, index)
+            except (ValueError, KeyError, TypeError, RecursionError, struct.error):
+                raise LabError(f"{guest.name} sent what its agent does not send") from None
+        return None
+
+    def _handle_frames(self, guest: GuestSession, index: int) -> Optional[int]:
+        """Forward the guest's frames, which a command can send, too. Returns the main command's status."""
+        for kind, number, body in guest.receive():
+            if kind in frames.TO_COMMAND:
+                self._forward_to_callee(kind, (index, number), body)
+            elif number != MAIN_COMMAND:
+                self._forward_to_caller(kind, (index, number), body)
+            else:
+                status = self.client.handle_frame(kind, body)
+                if status is not None:
+                    return status
         return None
 
     def _forward_to_callee(self, kind: bytes, caller: CommandId, body: bytes) -> None:

@@ -56,12 +56,13 @@ def _run_guest(
         )
         initramfs.write_initramfs(initrd, kernel, _guest_files(kernel, request, shares))
         connection, guest_end = socket.socketpair()
-        with open(log, "wb") as log_file:
+        # GuestSession shortens them.
+        with open(log, "ab") as log_file, open(console, "ab") as console_file:
             process = qemu.start_guest(
                 kernel,
                 accelerator,
                 initrd,
-                console,
+                console_file.fileno(),
                 shares,
                 request.memory_mb,
                 guest_end.fileno(),
@@ -71,7 +72,8 @@ def _run_guest(
         undo.callback(process.wait)
         undo.callback(process.kill)
         guest_end.close()
-        guest = GuestSession(process, connection, BOOT_TIMEOUT_SECONDS[accelerator], [log, console])
+        timeout = BOOT_TIMEOUT_SECONDS[accelerator]
+        guest = GuestSession(process, connection, timeout, [log, console])
         return Relay([guest], spec, undo).run()
 
 

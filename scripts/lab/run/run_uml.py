@@ -9,6 +9,7 @@ Each of several hosts has its own kernel. Two are connected directly, more by a
 switch, which also connects hosts on other machines and in containers (--peer).
 """
 
+import contextlib
 import fcntl
 import json
 import os
@@ -23,6 +24,7 @@ from ..devices import soft_devices
 from ..kernel import uml_kernels
 from ..protocol.stdio_client import CommandSpec, make_command_spec
 from . import switch
+from .confinement import Access, Confinement
 from .guest_session import GuestNotStarted, GuestSession, append_console
 from .relay import Relay
 
@@ -57,6 +59,7 @@ def _run_guests(
     """
     with supervisor.Undo() as undo:
         run_folder = supervisor.make_run_folder(undo)
+        memory_folder = _make_memory_folder(run_folder, undo)
         # Each program of a guest is a process of the host.
         undo.callback(supervisor.kill_descendants)
         network = _make_network(request, undo)
@@ -69,6 +72,7 @@ def _run_guests(
                 _start_guest(
                     kernel_folder,
                     folder,
+                    memory_folder,
                     options,
                     processors,
                     member,
@@ -85,6 +89,7 @@ def _run_guests(
 def _start_guest(
     kernel_folder: str,
     folder: str,
+    memory_folder: str,
     options: List[str],
     processors: int,
     member: Optional[ClusterMember],
@@ -93,24 +98,27 @@ def _start_guest(
     request: RunRequest,
     undo: supervisor.Undo,
 ) -> GuestSession:
-    """Start the kernel's process. folder: for the guest's files.
+    """Start the kernel's process. folder: for the files that softrdma gives it.
 
-    member: None: the only host; netdev_ends: the guest's ends of its interfaces.
+    memory_folder: for the files that the process makes; member: None: the only host; netdev_ends: the guest's ends of its interfaces.
     """
     console, spool_folder, job_path = (
         os.path.join(folder, name) for name in ("console", "spool", "job.json")
     )
     # The connection is a terminal of the guest's kernel, which drops input beyond 4096 bytes.
     os.mkdir(spool_folder)
+    writable_folders = run_request.absolute_folders(request.writable_folders)
     uml_job = {
         "spool": spool_folder,
-        "write": run_request.absolute_folders(request.writable_folders),
+        "write": writable_folders,
         "cpuinfo": _read_cpuinfo(processors),
         "modules": os.path.join(kernel_folder, "lib", "modules"),
     }
     job = run_request.guest_job(request, uml_kernels.missing_patches(kernel_folder), member)
     with open(job_path, "w", encoding="utf-8") as file:
         json.dump({**job, **uml_job}, file)
+    guest_folder = os.path.join(memory_folder, os.path.basename(folder))
+    os.mkdir(guest_folder)
     connection, guest_end = socket.socketpair()
     program = os.path.join(kernel_folder, uml_kernels.PROGRAM)
     argv = [program, f"mem={request.memory_mb}M", *options]
@@ -126,27 +134,40 @@ def _start_guest(
         assert member
         mac = f"{MAC_PREFIX}{index:02x}:{member.number:02x}"
         argv.append(f"vec{index}:transport=fd,fd={end.fileno()},mtu={mtu},depth=128,mac={mac}")
-    argv += [f"uml_dir={folder}/uml", f'init="{request.launcher}"']
+    argv += [f"uml_dir={guest_folder}", f'init="{request.launcher}"']
     argv += ["--", "guest", "uml", f'"{job_path}"']
-    env = dict(os.environ, TMPDIR=_find_memory_folder(folder))
+    env = dict(os.environ, TMPDIR=guest_folder)
     guest_end_fd = guest_end.fileno()
     host_number = member.number if member else None
+    access = Access(
+        writable=[guest_folder, *writable_folders],
+        removable=[spool_folder],
+        devices=[os.devnull],  # the input of its console
+    )
+    confinement = Confinement(access, with_broker=True)
 
     def prepare_child() -> None:
+        confinement.apply()
         supervisor.die_with_parent()
         os.dup2(guest_end_fd, CONNECTION_FD)
 
-    with open(console, "wb") as log:
+    with open(console, "ab") as log:  # GuestSession shortens it
         process = subprocess.Popen(
             argv, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             pass_fds=[CONNECTION_FD, *(end.fileno() for end in netdev_ends)],
-            preexec_fn=prepare_child, process_group=0,
+            preexec_fn=prepare_child, start_new_session=True,
         )  # fmt: skip
     undo.callback(append_console, console, request.console, host_number or 1)
     undo.callback(process.kill)
     guest_end.close()
     return GuestSession(
-        process, connection, BOOT_TIMEOUT_SECONDS, [console], spool_folder, host_number
+        process,
+        connection,
+        BOOT_TIMEOUT_SECONDS,
+        [console],
+        spool_folder,
+        host_number,
+        confinement.receive_broker(process.pid),
     )
 
 
@@ -201,7 +222,8 @@ def _make_network(request: RunRequest, undo: supervisor.Undo) -> _Network:
 def _make_cable() -> Tuple[socket.socket, socket.socket]:
     """Two ends of a cable for Ethernet frames. Their descriptors keep their numbers in the guest's
     kernel, so they must differ from CONNECTION_FD."""
-    sockets = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    # Unlike a datagram socket, this one does not send to the address of another socket.
+    sockets = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ends = [socket.socket(fileno=fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 10)) for end in sockets]
     for end in sockets:
         end.close()
@@ -215,18 +237,25 @@ def _read_cpuinfo(processors: int) -> str:
     return "\n\n".join(blocks[:processors]) + "\n\n"
 
 
-def _find_memory_folder(scratch: str) -> str:
-    """A folder for the file that is the guest's memory: a tmpfs if possible. It is mapped executable."""
-    for folder in ("/dev/shm", scratch):
-        try:
-            fs_stat = os.statvfs(folder)
-        except OSError:
-            continue
-        has_space = fs_stat.f_bavail * fs_stat.f_frsize >= MIN_FREE_MEMORY_BYTES
-        is_noexec = fs_stat.f_flag & os.ST_NOEXEC
-        if has_space and not is_noexec and os.access(folder, os.W_OK):
-            return folder
+def _make_memory_folder(run_folder: str, undo: supervisor.Undo) -> str:
+    """A folder for the files that are the guests' memory: in memory if possible. They are mapped executable."""
+    if _can_hold_memory(supervisor.MEMORY_FILE_SYSTEM):
+        with contextlib.suppress(OSError):
+            return supervisor.make_memory_folder(undo)
+    if _can_hold_memory(run_folder):
+        folder = os.path.join(run_folder, "memory")
+        os.mkdir(folder)
+        return folder
     raise Unavailable(
         f"a user-mode kernel needs a folder with {progress.format_megabytes(MIN_FREE_MEMORY_BYTES)} free that is not mounted noexec, "
-        f"and neither /dev/shm nor {os.path.dirname(scratch)} is one; set TMPDIR to one"
+        f"and neither {supervisor.MEMORY_FILE_SYSTEM} nor {os.path.dirname(run_folder)} is one; set TMPDIR to one"
     )
+
+
+def _can_hold_memory(folder: str) -> bool:
+    try:
+        fs_stat = os.statvfs(folder)
+    except OSError:
+        return False
+    has_space = fs_stat.f_bavail * fs_stat.f_frsize >= MIN_FREE_MEMORY_BYTES
+    return has_space and not fs_stat.f_flag & os.ST_NOEXEC and os.access(folder, os.W_OK)
