@@ -21,6 +21,7 @@ sys.path.insert(0, os.path.join(DEBIAN_FOLDER, "..", "..", "scripts"))
 sys.dont_write_bytecode = True
 
 from lab.core import cache, subprocesses, supervisor  # noqa: E402
+from lab.core.work_folder import make_work_folder  # noqa: E402
 from lab.debian import packages  # noqa: E402
 from lab.core.errors import LabError, Unavailable  # noqa: E402
 
@@ -52,9 +53,7 @@ def unpack_files(name: str, suite: packages.Suite, files: List[Tuple[str, str]])
                 package = suite.find_package(package_name)
                 if not package:
                     raise Unavailable(f"{suite.name} has no {package_name} for {suite.arch}")
-                debs = suite.download(
-                    [package], packages.make_work_folder(undo, f"{name}-{package_name}")
-                )
+                debs = suite.download([package], make_work_folder(undo, f"{name}-{package_name}"))
                 script = (
                     'dpkg-deb --fsys-tarfile "$1" |'
                     ' tar -C "$2" -x --no-same-owner --wildcards "$3"'

@@ -4,7 +4,6 @@
 import argparse
 import json
 import os
-import shutil
 from typing import Any, Dict, List, Optional
 
 from ..core import cache, progress
@@ -145,8 +144,8 @@ def _remove_kernels(version: Optional[str], arch: Optional[str]) -> None:
     for row in cached:
         # A build locks the entry that it makes, not its tree.
         entry = row["path"].removesuffix(uml_kernels.TREE_SUFFIX)
-        with cache.lock_entry(os.path.relpath(entry, cache.cache_path())):
-            shutil.rmtree(row["path"])
+        with cache.lock_entry(*os.path.relpath(entry, cache.cache_path()).split("/")):
+            cache.remove_folder(row["path"])
         print(f"{row['release']} ({row['for']}, {row['arch']}) removed")
     if len(cached) < len(matching):
         progress.note(f"the kernel of the package {package} stays")

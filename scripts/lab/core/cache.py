@@ -7,37 +7,37 @@ compared before each use; a damaged entry is made again.
 """
 
 import contextlib
-import fcntl
+import glob
 import hashlib
 import json
 import os
 import shutil
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional
+import stat
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Set
 
-from . import progress, supervisor
+from . import locks, progress, supervisor, trust
+from .cache_folder import (
+    PART_SUFFIX,
+    cache_path,
+    find_folder,
+    make_cache_folder,
+    remove_folder,
+    safe_umask,
+)
 from .errors import Unavailable
+
+__all__ = [
+    "PART_SUFFIX",
+    "cache_path",
+    "find_folder",
+    "make_cache_folder",
+    "remove_folder",
+    "safe_umask",
+]
 
 MANIFEST = "manifest.json"
 # depmod rewrites modules.* when a module is added.
 UNCHECKED_PREFIX = "modules."
-
-
-def cache_path(*names: str) -> str:
-    base = os.environ.get("SOFTRDMA_CACHE") or os.path.join(
-        os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "softrdma"
-    )
-    return os.path.join(os.path.abspath(base), *names)
-
-
-def make_cache_folder(*names: str) -> str:
-    path = cache_path(*names)
-    try:
-        os.makedirs(path, exist_ok=True)
-    except OSError as problem:
-        raise Unavailable(
-            f"cannot make the cache folder {path}: {problem.strerror}; set SOFTRDMA_CACHE to a writable one"
-        ) from problem
-    return path
 
 
 def require_space(
@@ -58,21 +58,27 @@ def require_space(
 
 @contextlib.contextmanager
 def lock_entry(*names: str, wait: bool = True) -> Iterator[bool]:
-    """Lock an entry; waits for a softrdma that makes it. Without wait, yields whether it is locked."""
+    """Lock an entry; waits for a softrdma that makes it. Without wait, yields whether it is locked.
+
+    Files that are made in the block can be written by their owner only.
+    """
     make_cache_folder(*names[:-1])
-    lock = os.open(cache_path(*names) + ".lock", os.O_RDWR | os.O_CREAT, 0o600)
+    path = cache_path(*names) + ".lock"
     try:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        fd = locks.open_file(path)
+    except OSError as problem:
+        raise Unavailable(
+            f"cannot open {progress.abbreviate_home(path)}: {problem.strerror}; set SOFTRDMA_CACHE to a writable folder"
+        ) from problem
+    with locks.hold(fd):
+        if not locks.try_lock(fd, path):
             if not wait:
                 yield False
                 return
             with progress.Step(f"waiting for another softrdma that makes {names[-1]}"):
-                fcntl.flock(lock, fcntl.LOCK_EX)
-        yield True
-    finally:
-        os.close(lock)
+                locks.lock(fd, path)
+        with safe_umask():
+            yield True
 
 
 def get_or_build(
@@ -91,10 +97,10 @@ def get_or_build(
             return path
         if os.path.isdir(path):
             progress.note(f"the cached {name} is damaged ({damage}); making it again")
-            shutil.rmtree(path)
+            remove_folder(path)
         with supervisor.Undo() as undo:
-            part = f"{path}.part"
-            shutil.rmtree(part, ignore_errors=True)
+            part = path + PART_SUFFIX
+            remove_folder(part)  # of a softrdma that was killed: the lock is held
             undo.callback(shutil.rmtree, part, ignore_errors=True)
             os.makedirs(part)
             facts = build(part)
@@ -105,19 +111,37 @@ def get_or_build(
 
 
 def write_manifest(path: str, facts: Dict[str, Any], hashed_files: List[str]) -> None:
-    """Write the manifest of a complete entry; hashed_files: those to compare at each use."""
-    sizes = {name: os.lstat(os.path.join(path, name)).st_size for name in _checked_files(path)}
+    """Write the manifest of a complete entry; hashed_files: those to compare at each use.
+
+    Files that a package lets others write are made safe: see find_damage().
+    """
+    sizes = {}
+    for name in _checked_files(path):
+        sizes[name] = _deny_others(os.path.join(path, name)).st_size
+    for name in [*_folders_of(sizes), *_unchecked_files(path)]:
+        _deny_others(os.path.join(path, name))
     hashes = {name: _sha256(os.path.join(path, name)) for name in hashed_files}
-    part = os.path.join(path, MANIFEST + ".part")
+    part = os.path.join(path, MANIFEST + PART_SUFFIX)
     with open(part, "w", encoding="utf-8") as file:
         json.dump({"facts": facts, "sizes": sizes, "sha256": hashes}, file, sort_keys=True)
     os.rename(part, os.path.join(path, MANIFEST))
 
 
+def _deny_others(path: str) -> os.stat_result:
+    """Let only the owner write the file or folder. Returns its lstat()."""
+    info = os.lstat(path)
+    if info.st_mode & trust.WRITABLE_BY_OTHERS and not stat.S_ISLNK(info.st_mode):
+        os.chmod(path, stat.S_IMODE(info.st_mode) & ~trust.WRITABLE_BY_OTHERS)
+    return info
+
+
 def read_manifest(path: str) -> Optional[Dict[str, Any]]:
-    """The manifest of an entry; None if it is missing or broken."""
+    """The manifest of an entry; None if it is missing or in error. Raises if it is not trusted."""
+    manifest_path = os.path.join(path, MANIFEST)
     try:
-        with open(os.path.join(path, MANIFEST), encoding="utf-8") as file:
+        trust.require_trusted_folder(path)
+        trust.require_trusted(manifest_path)
+        with open(manifest_path, encoding="utf-8") as file:
             manifest = json.load(file)
         parts = [manifest[name] for name in ("facts", "sizes", "sha256")]
         return manifest if all(isinstance(part, dict) for part in parts) else None
@@ -132,22 +156,44 @@ def read_facts(path: str) -> Dict[str, Any]:
 
 
 def find_damage(path: str) -> Optional[str]:
-    """What is wrong with an entry; None if nothing is."""
+    """What is wrong with an entry; None if nothing is. Raises if another user can have changed it."""
     if not os.path.isdir(path):
         return "it is missing"
     manifest = read_manifest(path)
     if manifest is None:
         return "its manifest is missing or broken"
+    for name in [*_folders_of(manifest["sizes"]), *_unchecked_files(path)]:
+        with contextlib.suppress(FileNotFoundError):
+            trust.require_trusted(os.path.join(path, name), entry=path)
     for name, size in manifest["sizes"].items():
+        file_path = os.path.join(path, name)
         try:
-            if os.lstat(os.path.join(path, name)).st_size != size:
-                return f"{name} has another size"
+            info = os.lstat(file_path)
         except OSError:
             return f"{name} is missing"
+        trust.require_trusted(file_path, info, path)
+        if info.st_size != size:
+            return f"{name} has another size"
     for name, expected in manifest["sha256"].items():
         if _sha256(os.path.join(path, name)) != expected:
             return f"{name} has other contents"
     return None
+
+
+def _folders_of(names: Iterable[str]) -> Set[str]:
+    """The folders that have these files of an entry, relative to it."""
+    folders: Set[str] = set()
+    for name in names:
+        folder = os.path.dirname(name)
+        while folder and folder not in folders:
+            folders.add(folder)
+            folder = os.path.dirname(folder)
+    return folders
+
+
+def _unchecked_files(path: str) -> List[str]:
+    """Files that the manifest does not have, although modprobe reads them."""
+    return glob.glob(f"lib/modules/*/{UNCHECKED_PREFIX}*", root_dir=path)
 
 
 def _checked_files(path: str) -> Iterator[str]:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from typing import Callable, Dict, List, Optional
 
-from . import supervisor
+from . import locks, supervisor
 from .errors import LabError, Unavailable
 
 MAX_ERROR_LINES = 6
@@ -46,7 +46,14 @@ def capture_output(
 ) -> str:
     """The standard output of a program that ends soon."""
     try:
-        result = subprocess.run(argv, input=stdin_text, capture_output=True, text=True, env=env)
+        result = subprocess.run(
+            argv,
+            input=stdin_text,
+            capture_output=True,
+            text=True,
+            env=env,
+            pass_fds=locks.held_fds(),
+        )
     except OSError as problem:
         raise Unavailable(f"cannot run {argv[0]}: {problem.strerror}") from problem
     if result.returncode:
@@ -83,6 +90,7 @@ def run_long(
                     stderr=sys.stderr if show_output else log,
                     preexec_fn=supervisor.die_with_parent,
                     process_group=0,
+                    pass_fds=locks.held_fds(),
                     **popen,  # type: ignore[call-overload]
                 )
             while child.poll() is None:

@@ -203,11 +203,12 @@ class Undo(contextlib.ExitStack):
 
 
 def make_run_folder(undo: Undo) -> str:
-    """Make the temporary folder of this run."""
-    undo.callback(shutil.rmtree, _run_folder, ignore_errors=True)
+    """Make the temporary folder of this run. One that exists is another's, and is not removed."""
     try:
-        os.makedirs(_run_folder, mode=0o700)
-    except PermissionError as problem:
+        with defer_signals():
+            os.makedirs(_run_folder, mode=0o700)
+            undo.callback(shutil.rmtree, _run_folder, ignore_errors=True)
+    except OSError as problem:
         raise Unavailable(
             f"cannot make {_run_folder}: {problem.strerror}; set TMPDIR to a writable folder"
         ) from problem

@@ -8,11 +8,10 @@ SOFTRDMA_MIRROR; apt verifies its signatures.
 
 import os
 import re
-import shutil
 import time
 from typing import List, NamedTuple, Optional
 
-from ..core import cache, progress, subprocesses, supervisor
+from ..core import cache, progress, subprocesses, trust
 from ..core.errors import LabError, Unavailable
 
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
@@ -51,7 +50,7 @@ class Suite:
         self.name = name
         self.arch = arch
         self.folder = cache.cache_path("apt", f"{name}-{arch}")
-        settings = (
+        settings = [
             f"Dir::State={self.folder}/state",
             f"Dir::State::status={self.folder}/status",
             f"Dir::Cache={self.folder}/cache",
@@ -70,36 +69,29 @@ class Suite:
             # A frozen mirror has valid signatures of old lists.
             "Acquire::Check-Valid-Until=false",
             "Acquire::Retries=2",
-        )
+        ]
         self.apt_options = [word for setting in settings for word in ("-o", setting)]
 
     def update_lists(self) -> None:
         """Read the package lists, unless they are less than a day old."""
         stamp = os.path.join(self.folder, "refreshed")
         with cache.lock_entry("apt", f"{self.name}-{self.arch}"):
-            try:
-                if time.time() - os.stat(stamp).st_mtime < MAX_LISTS_AGE_SECONDS:
-                    return
-            except OSError:
-                pass
+            if os.path.lexists(self.folder):
+                trust.require_trusted_tree(self.folder)
+            if _is_fresh(stamp):
+                return
             subprocesses.require_program("apt-get", "apt", "fetching a kernel")
             cache.require_space(megabytes=300, purpose="package lists")
-            shutil.rmtree(self.folder, ignore_errors=True)
+            cache.remove_folder(self.folder)
             for name in ("state/lists/partial", "cache/archives/partial"):
                 os.makedirs(os.path.join(self.folder, name))
             _write_file(os.path.join(self.folder, "status"), "")
             _write_file(os.path.join(self.folder, "sources.list"), self._sources())
             title = f"reading the package lists of {self.name} {self.arch}"
+            update = [*self.apt_options, "-qq", "-o", "APT::Update::Error-Mode=any", "update"]
             with progress.Step(title, expected_seconds=5) as step:
                 subprocesses.run_long(
-                    [
-                        "apt-get",
-                        *self.apt_options,
-                        "-qq",
-                        "-o",
-                        "APT::Update::Error-Mode=any",
-                        "update",
-                    ],
+                    ["apt-get", *update],
                     f"cannot read the package lists of {self.name} (no network, or the mirror lacks it)",
                     on_progress=lambda _: step.update(None),
                     error_class=Unavailable,
@@ -206,6 +198,14 @@ class Suite:
         return packages
 
 
+def _is_fresh(stamp: str) -> bool:
+    """Whether lists with this stamp are less than a day old."""
+    try:
+        return time.time() - os.stat(stamp).st_mtime < MAX_LISTS_AGE_SECONDS
+    except OSError:
+        return False
+
+
 def find_mirrors() -> "tuple[str, Optional[str]]":
     """The URIs of the Debian mirror and of the security archive; None: use no security archive.
 
@@ -255,18 +255,6 @@ def unpack_and_delete(debs: List[str], folder: str, title: str) -> None:
             step.update(count / len(debs))
             unpack(deb, folder, f"cannot unpack {os.path.basename(deb)}")
             os.unlink(deb)
-
-
-def make_work_folder(undo: supervisor.Undo, name: str) -> str:
-    """Make a temporary folder in the cache."""
-    parent = cache.make_cache_folder("work")
-    for entry in os.listdir(parent):  # of processes that were killed
-        if not os.path.isdir(f"/proc/{entry.rpartition('.')[2]}"):
-            shutil.rmtree(os.path.join(parent, entry), ignore_errors=True)
-    path = os.path.join(parent, f"{name}.{os.getpid()}")
-    undo.callback(shutil.rmtree, path, ignore_errors=True)
-    os.makedirs(path)
-    return path
 
 
 def _write_file(path: str, text: str) -> None:

@@ -10,6 +10,7 @@ import os
 from typing import Any, Dict
 
 from ..core import cache, supervisor
+from ..core.work_folder import make_work_folder
 from . import packages
 from .packages import Suite
 
@@ -53,7 +54,7 @@ def _build(suite: Suite, path: str) -> Dict[str, Any]:
     cache.require_space(megabytes=900, purpose=f"a root file system for {suite.arch}")
     packages.make_merged_usr(path)
     with supervisor.Undo() as undo:
-        work_folder = packages.make_work_folder(undo, f"root-{suite.arch}")
+        work_folder = make_work_folder(undo, f"root-{suite.arch}")
         debs = suite.download(suite.resolve_dependencies(list(PACKAGES)), work_folder)
         packages.unpack_and_delete(debs, path, f"a {suite.arch} root of {len(debs)} packages")
     add_base_files(path)

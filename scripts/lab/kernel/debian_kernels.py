@@ -9,6 +9,7 @@ from typing import Any, Dict, List, NamedTuple, Optional
 from ..core import cache, subprocesses, supervisor
 from ..core.errors import LabError, Unavailable, UsageError
 from ..core.versions import natural_key
+from ..core.work_folder import make_work_folder
 from ..debian import packages
 from ..debian.packages import Package, Suite
 
@@ -45,18 +46,20 @@ def get_kernel(arch: str, version: Optional[str], suite: Optional[str] = None) -
 def cached_kernels() -> List[Kernel]:
     """All kernels in the cache, also damaged ones."""
     kernels = []
-    for arch in _list_folder(cache.cache_path(CACHE_KIND)):
-        for release in _list_folder(cache.cache_path(CACHE_KIND, arch)):
-            path = cache.cache_path(CACHE_KIND, arch, release)
+    for arch_path in _list_folders(cache.find_folder(CACHE_KIND)):
+        arch = os.path.basename(arch_path)
+        for path in _list_folders(cache.find_folder(CACHE_KIND, arch)):
             facts = cache.read_facts(path)
-            if os.path.isdir(path) and not release.endswith(".part"):
+            release = os.path.basename(path)
+            if not release.endswith(cache.PART_SUFFIX):
                 version, suite = facts.get("version", "?"), facts.get("suite", "?")
                 kernels.append(Kernel(arch, release, version, suite, path))
     return kernels
 
 
-def _list_folder(path: str) -> List[str]:
-    return sorted(os.listdir(path)) if os.path.isdir(path) else []
+def _list_folders(folder: Optional[str]) -> List[str]:
+    paths = [os.path.join(folder, name) for name in sorted(os.listdir(folder))] if folder else []
+    return [path for path in paths if os.path.isdir(path) and not os.path.islink(path)]
 
 
 def release_matches(release: str, version: str) -> bool:
@@ -96,7 +99,7 @@ def _fetch(arch: str, version: Optional[str], suite_name: Optional[str]) -> Kern
     def build(path: str) -> Dict[str, Any]:
         cache.require_space(megabytes=900, purpose=f"kernel {release}")
         with supervisor.Undo() as undo:
-            work_folder = packages.make_work_folder(undo, release)
+            work_folder = make_work_folder(undo, release)
             busybox = suite.find_package("busybox-static")
             if not busybox:
                 raise Unavailable(

@@ -12,6 +12,7 @@ from typing import Any, Dict, List, NamedTuple
 
 from ..core import cache, progress, subprocesses, supervisor
 from ..core.errors import LabError, Unavailable
+from ..core.work_folder import make_work_folder
 from ..debian import compiler_root, packages
 from ..debian.packages import Package, Suite
 from . import debian_kernels, kernel_patches
@@ -52,7 +53,7 @@ def add_to_kernel(kernel: Kernel) -> None:
         if os.path.exists(module_path(kernel)) and is_current:
             return
         cache.require_space(megabytes=800, purpose=f"building siw for kernel {kernel.release}")
-        work_folder = packages.make_work_folder(undo, "siw")
+        work_folder = make_work_folder(undo, "siw")
         needed = _find_packages(kernel)
         tree = _unpack_source(kernel, needed.source, work_folder)
         missing = series.apply(tree, kernel_patches.upstream_version(kernel.version))

@@ -9,12 +9,14 @@ import json
 import os
 import re
 import shutil
+import stat
 import time
 from typing import Any, Dict, List, NamedTuple, Optional
 
-from ..core import cache, progress, subprocesses, supervisor
+from ..core import cache, progress, subprocesses, supervisor, trust
 from ..core.errors import LabError, Unavailable, UsageError
 from ..core.versions import natural_key
+from ..core.work_folder import make_work_folder
 from ..debian import packages
 from ..debian.packages import Package, Suite
 from . import kernel_patches
@@ -74,12 +76,12 @@ def build(series: Optional[str], options: BuildOptions = BuildOptions()) -> UmlK
         with supervisor.Undo() as undo:
             kept_tree = cache.cache_path(CACHE_KIND, name + TREE_SUFFIX)
             _remove_other_trees(kept_tree)
-            if os.path.isdir(kept_tree):
+            if _can_continue(kept_tree):
                 progress.note(f"continuing the build in {progress.abbreviate_home(kept_tree)}")
             else:
-                work_folder = packages.make_work_folder(undo, "uml")
+                work_folder = make_work_folder(undo, "uml")
                 tree = os.path.join(work_folder, "tree")
-                os.mkdir(tree)
+                os.mkdir(tree, 0o700)
                 (deb,) = suite.download([source], work_folder)
                 _unpack(UNPACK_SOURCE_PACKAGE, deb, tree)
                 os.unlink(deb)
@@ -89,13 +91,28 @@ def build(series: Optional[str], options: BuildOptions = BuildOptions()) -> UmlK
             try:
                 facts = _build_tree(kept_tree, path, options)
             except Exception:  # not a signal: it would fail again
-                shutil.rmtree(kept_tree)
+                cache.remove_folder(kept_tree)
                 raise
-            shutil.rmtree(kept_tree)
+            cache.remove_folder(kept_tree)
             return {"series": series, "version": source.version, **facts}
 
     path = cache.get_or_build(CACHE_KIND, name, build_entry, [PROGRAM])
     return UmlKernel(series, source.version, path, True, False)
+
+
+def _can_continue(tree: str) -> bool:
+    """Whether there is a tree that no other user could enter. Another one is removed.
+
+    The modes of the files in it do not matter then: an archive may let a group write them.
+    """
+    if not os.path.lexists(tree):
+        return False
+    trust.require_trusted_folder(tree)
+    if stat.S_IMODE(os.lstat(tree).st_mode) & 0o077 == 0:
+        return True
+    progress.note(f"{progress.abbreviate_home(tree)} is open to other users; starting again")
+    cache.remove_folder(tree)
+    return False
 
 
 def _remove_other_trees(kept_tree: str) -> None:
@@ -106,7 +123,7 @@ def _remove_other_trees(kept_tree: str) -> None:
             continue
         with cache.lock_entry(CACHE_KIND, entry, wait=False) as is_locked:
             if is_locked:
-                shutil.rmtree(other.path)
+                cache.remove_folder(other.path)
 
 
 def build_in_folder(source: str, folder: str, options: BuildOptions = BuildOptions()) -> UmlKernel:
@@ -123,9 +140,12 @@ def build_in_folder(source: str, folder: str, options: BuildOptions = BuildOptio
         work_folder = (
             f"{folder}.{os.urandom(4).hex()}.part"  # on the same file system, for rename()
         )
-        undo.callback(shutil.rmtree, work_folder, ignore_errors=True)
+        undo.enter_context(cache.safe_umask())
         try:
-            os.makedirs(work_folder)
+            os.makedirs(parent, exist_ok=True)
+            with supervisor.defer_signals():
+                os.mkdir(work_folder)
+                undo.callback(shutil.rmtree, work_folder, ignore_errors=True)
         except OSError as problem:
             raise Unavailable(
                 f"--output {folder}: cannot make a folder in {parent}: {problem.strerror}; choose a writable one"

@@ -11,7 +11,7 @@ import os
 from typing import List, NamedTuple, Optional
 
 from .. import LAB_DIR
-from ..core import cache, progress
+from ..core import cache, progress, trust
 from ..core.errors import LabError, Unavailable
 from ..core.versions import natural_key
 from . import kernel_patches
@@ -68,7 +68,7 @@ def _missing_kernel_error(series: Optional[str], matching: List[UmlKernel]) -> L
     elif unreadable:
         text += f", and {unreadable[0]} is damaged (its manifest is missing or broken)"
         remedy += f", or install it again: apt install --reinstall {PACKAGE}"
-    elif _lab_parent() == "/usr/share/softrdma" and not series:
+    elif trust.PROGRAM_PARENT == "/usr/share/softrdma" and not series:
         remedy += f", or install it: apt install {PACKAGE}"
     return Unavailable(f"{text}; {remedy}")
 
@@ -99,10 +99,7 @@ def _is_of_series(kernel: UmlKernel, series: Optional[str]) -> bool:
 def known_kernels() -> List[UmlKernel]:
     """The kernels in the cache and in the package."""
     kernels = []
-    for folder, is_packaged in (
-        (cache.cache_path(CACHE_KIND), False),
-        (package_folder(), True),
-    ):
+    for folder, is_packaged in ((cache.find_folder(CACHE_KIND), False), (package_folder(), True)):
         for path in _list_folders(folder):
             facts = cache.read_facts(path)
             if {"series", "version", "config"} <= set(facts):
@@ -121,30 +118,29 @@ class UnfinishedBuild(NamedTuple):
 def unfinished_builds() -> List[UnfinishedBuild]:
     """The trees of builds that run, or that a signal ended."""
     builds = []
-    for path in _list_folders(cache.cache_path(CACHE_KIND), TREE_SUFFIX):
+    for path in _list_folders(cache.find_folder(CACHE_KIND), TREE_SUFFIX):
         version = os.path.basename(path).removesuffix(TREE_SUFFIX).rpartition("-")[0]
         builds.append(UnfinishedBuild(".".join(version.split(".")[:2]), version, path))
     return builds
 
 
 def package_folder() -> Optional[str]:
-    """PREFIX/lib/softrdma/uml, if this file is installed in PREFIX/share/softrdma."""
-    parent = _lab_parent()
-    if not parent.endswith("/share/softrdma"):
+    """The folder of the package's kernels, which is trusted; None if there is none."""
+    lib_folder = trust.package_lib_folder()
+    path = os.path.join(lib_folder or "", CACHE_KIND)
+    if not lib_folder or not os.path.isdir(path):
         return None
-    return os.path.join(parent.removesuffix("/share/softrdma"), "lib", "softrdma", "uml")
-
-
-def _lab_parent() -> str:
-    return os.path.dirname(LAB_DIR)
+    trust.require_trusted_place(path)
+    trust.require_trusted_folder(path)
+    return path
 
 
 def _list_folders(folder: Optional[str], suffix: str = "") -> List[str]:
     """The folders with the suffix; without one, the complete kernels."""
-    if not folder or not os.path.isdir(folder):
+    if not folder:
         return []
     paths = [os.path.join(folder, name) for name in sorted(os.listdir(folder))]
-    paths = [path for path in paths if os.path.isdir(path)]
+    paths = [path for path in paths if os.path.isdir(path) and not os.path.islink(path)]
     if suffix:
         return [path for path in paths if path.endswith(suffix)]
     return [path for path in paths if not path.endswith((".part", TREE_SUFFIX))]

@@ -73,14 +73,16 @@ def usable_accelerators(arch: str) -> List[str]:
 
 def record_kvm_failure() -> None:
     """Until the next boot of the machine, usable_accelerators() leaves KVM out."""
-    with open(os.path.join(cache.make_cache_folder(), "kvm"), "w", encoding="ascii") as file:
+    path = os.path.join(cache.make_cache_folder(), "kvm")
+    with cache.safe_umask(), open(path, "w", encoding="ascii") as file:
         file.write(f"{_read_boot_id()} hangs\n")
 
 
 def _is_kvm_failure_recorded() -> bool:
     """Whether record_kvm_failure() was called since the machine booted."""
+    root = cache.find_folder()
     try:
-        with open(cache.cache_path("kvm"), encoding="ascii") as file:
+        with open(os.path.join(root or "", "kvm"), encoding="ascii") as file:
             boot_id, state = file.read().split()
     except (OSError, ValueError):
         return False

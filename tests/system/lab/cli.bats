@@ -143,7 +143,7 @@ kill_at() {
 
 @test "a full disk: status 77 and a message that names the folder" {
     mkdir small
-    run -77 unshare --mount sh -c 'mount -t tmpfs -o size=20m small small && SOFTRDMA_CACHE=$PWD/small exec "$0" run --in qemu -- true' "$program"
+    run -77 unshare --mount sh -c 'mount -t tmpfs -o size=20m,mode=755 small small && SOFTRDMA_CACHE=$PWD/small exec "$0" run --in qemu -- true' "$program"
     [[ $output == *"not enough space for"* ]]
 }
 

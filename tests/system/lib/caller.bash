@@ -31,7 +31,8 @@ expect_status() {
 use_own_cache() {
     local cache=${SOFTRDMA_CACHE:-$HOME/.cache/softrdma}
     export SOFTRDMA_CACHE=$BATS_TEST_TMPDIR/cache
-    mkdir cache
+    # An empty folder, which softrdma makes a cache: a folder with other files it refuses.
+    PYTHONPATH=${program%/*} /usr/bin/python3 -c 'from lab.core import cache; cache.make_cache_folder()'
     case $1 in
     kernels) mkdir cache/kernels && cp -a "$cache/kernels/$(dpkg --print-architecture)" cache/kernels/ ;;
     uml) cp -a "$cache/uml" cache/ ;;

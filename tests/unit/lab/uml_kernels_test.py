@@ -21,7 +21,7 @@ SCRIPTS = os.path.join(TEST_FOLDER, "..", "..", "..", "scripts")
 sys.path.insert(0, SCRIPTS)
 sys.dont_write_bytecode = True
 
-from lab.core import cache  # noqa: E402
+from lab.core import cache, cache_folder  # noqa: E402
 from lab.kernel import kernel_patches, uml_kernels  # noqa: E402
 
 
@@ -63,6 +63,9 @@ class InPrefix(unittest.TestCase):
         return path
 
     def make_cached_kernel(self, version: str) -> str:
+        os.makedirs(self.cache_folder, exist_ok=True)
+        with open(os.path.join(self.cache_folder, cache_folder.MARKER), "w") as file:
+            file.write(cache_folder.MARKER_TEXT)
         return self.make_kernel(os.path.join(self.cache_folder, "uml"), version)
 
     def make_packaged_kernel(self, version: str, config_digest: str = "") -> str:

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""Locks of files. The kernel releases a lock when its holders have ended, however they end.
+
+The holders are this process and the programs that it starts, which may outlive
+it for a moment. A process id would not do: each PID namespace has others.
+"""
+
+import contextlib
+import fcntl
+import os
+from typing import Iterator, List, Tuple
+
+from . import progress
+from .errors import Unavailable
+
+_held_fds: List[int] = []
+
+
+def held_fds() -> Tuple[int, ...]:
+    """The descriptors that a program inherits, so that it holds the locks, too."""
+    return tuple(_held_fds)
+
+
+@contextlib.contextmanager
+def hold(fd: int) -> Iterator[None]:
+    """The descriptor has a lock, which is released and closed at the end of the block."""
+    _held_fds.append(fd)
+    try:
+        yield
+    finally:
+        _held_fds.remove(fd)
+        with contextlib.suppress(OSError):
+            fcntl.flock(fd, fcntl.LOCK_UN)
+        os.close(fd)
+
+
+def open_file(path: str, flags: int = os.O_CREAT) -> int:
+    """Open the file of a lock; not through a link."""
+    return os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | flags, 0o600)
+
+
+def try_lock(fd: int, path: str) -> bool:
+    """Lock the open file, unless another process has it locked."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as problem:
+        raise _no_locks(path, problem) from problem
+    return True
+
+
+def lock(fd: int, path: str) -> None:
+    """Lock the open file; waits for the process that has it locked."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+    except OSError as problem:
+        raise _no_locks(path, problem) from problem
+
+
+def is_current(fd: int, path: str) -> bool:
+    """Whether the path still names the open file."""
+    try:
+        return os.path.samestat(os.fstat(fd), os.lstat(path))
+    except FileNotFoundError:
+        return False
+
+
+def _no_locks(path: str, problem: OSError) -> Unavailable:
+    return Unavailable(
+        f"cannot lock {progress.abbreviate_home(path)}: {problem.strerror}; "
+        "set SOFTRDMA_CACHE to a folder of a file system that has locks"
+    )

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""Which files softrdma trusts: those that only root and the caller can change.
+
+A file or folder belongs to root or to the caller, and neither its group nor
+others may write it. No other user can exchange it: each folder above it is
+root's or the caller's, too, and if others may write that folder, it is sticky.
+"""
+
+import contextlib
+import functools
+import os
+import stat
+from typing import Iterator, Optional, Set
+
+from .. import LAB_DIR
+from .errors import LabError
+
+WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+FULL_ID_MAP = ["0", "0", "4294967295"]
+PROGRAM_PARENT = os.path.dirname(LAB_DIR)
+SHARE_FOLDER = "/share/softrdma"
+OTHER_CACHE = "set SOFTRDMA_CACHE to another folder"
+
+
+class Untrusted(LabError):
+    """Another user could have changed a file that softrdma uses."""
+
+
+def package_lib_folder() -> Optional[str]:
+    """PREFIX/lib/softrdma, if softrdma is installed in PREFIX/share/softrdma."""
+    if not PROGRAM_PARENT.endswith(SHARE_FOLDER):
+        return None
+    return os.path.join(PROGRAM_PARENT.removesuffix(SHARE_FOLDER), "lib", "softrdma")
+
+
+def require_trusted(path: str, info: Optional[os.stat_result] = None, entry: str = "") -> None:
+    """Raise if another user can change the file or folder.
+
+    info: its lstat(); read if not given. entry: the folder of many files that has it.
+    The mode of a symbolic link means nothing. What it leads to is another path.
+    """
+    info = info or os.lstat(path)
+    if info.st_uid not in _trusted_owners(path):
+        raise Untrusted(
+            f"{path} is not used: it belongs to {_user_name(info.st_uid)}, not to you or root; {_remedy(path)}"
+        )
+    if info.st_mode & WRITABLE_BY_OTHERS and not stat.S_ISLNK(info.st_mode):
+        command = f"chmod -R go-w {entry}" if entry else f"chmod go-w {path}"
+        raise Untrusted(_writable_text(path, info) + f"{command}, or {_remedy(path)}")
+
+
+def require_trusted_folder(path: str) -> None:
+    """Raise if the path is not a folder, or another user can change its list of files."""
+    info = os.lstat(path)
+    if not stat.S_ISDIR(info.st_mode):
+        raise Untrusted(
+            f"{path} is not used: it is a link or a file, not a folder; remove it, or {_remedy(path)}"
+        )
+    require_trusted(path, info)
+
+
+def require_trusted_tree(path: str) -> None:
+    """require_trusted() of a folder and of all in it."""
+    require_trusted_folder(path)
+    for folder, folder_names, file_names in os.walk(path):
+        for name in folder_names + file_names:
+            with contextlib.suppress(FileNotFoundError):  # another process has removed it
+                require_trusted(os.path.join(folder, name), entry=path)
+
+
+def require_trusted_place(path: str) -> None:
+    """Raise if another user can exchange the path, or a link or folder that leads to it."""
+    path = os.path.abspath(path)
+    owners = _trusted_owners(path) | {_unmapped_owner()}
+    for leading in _leading_paths(path):
+        info = os.lstat(leading)
+        if info.st_uid not in owners:
+            raise Untrusted(
+                f"{path} is not used: {leading}, which leads to it, belongs to {_user_name(info.st_uid)}, "
+                f"not to you or root; {_remedy(path)}"
+            )
+        is_protected = stat.S_ISLNK(info.st_mode) or info.st_mode & stat.S_ISVTX
+        if _has_other_writers(info) and not is_protected:
+            raise Untrusted(
+                _writable_text(path, info, leading) + f"chmod go-w {leading}, or {_remedy(path)}"
+            )
+
+
+def _leading_paths(path: str, depth: int = 0) -> Iterator[str]:
+    """The folders above the absolute path, and the links on the way, with what leads to their targets.
+
+    If the path itself is a link, it is one of them.
+    """
+    if depth > 40:
+        raise Untrusted(f"{path} is not used: too many symbolic links; {_remedy(path)}")
+    names = path.split("/")[1:]
+    current = "/"
+    for number, name in enumerate(names):
+        if number:
+            yield current
+        current = os.path.join(current, name)
+        if os.path.islink(current):
+            yield current
+            target = os.path.join(os.path.dirname(current), os.readlink(current))
+            yield from _leading_paths(os.path.normpath(target), depth + 1)
+            current = os.path.realpath(current)
+    yield "/"
+
+
+def _trusted_owners(path: str) -> Set[int]:
+    owners = {0, os.geteuid()}
+    package_folder = package_lib_folder()
+    if package_folder and path.startswith(package_folder + "/"):
+        # The package's files are as good as its program, which the caller has started. In a user
+        # namespace, root's files can have an owner that is not 0.
+        owners.add(os.stat(LAB_DIR).st_uid)
+    return owners
+
+
+@functools.lru_cache(maxsize=None)
+def _unmapped_owner() -> int:
+    """The owner that a user namespace shows for users that it does not map; -1 if it maps all."""
+    try:
+        with open("/proc/self/uid_map", encoding="ascii") as file:
+            if file.read().split() == FULL_ID_MAP:
+                return -1
+        with open("/proc/sys/kernel/overflowuid", encoding="ascii") as file:
+            return int(file.read())
+    except OSError:
+        return -1
+
+
+def _has_other_writers(info: os.stat_result) -> bool:
+    """Whether others than root and the caller may write. A user's private group has no other member."""
+    if info.st_mode & stat.S_IWOTH:
+        return True
+    return bool(info.st_mode & stat.S_IWGRP) and not _is_private_group(info.st_gid)
+
+
+def _is_private_group(gid: int) -> bool:
+    import grp
+    import pwd
+
+    if gid == 0:
+        return True
+    try:
+        user, group = pwd.getpwuid(os.geteuid()), grp.getgrgid(gid)
+    except KeyError:
+        return False
+    return user.pw_gid == gid and group.gr_name == user.pw_name and not group.gr_mem
+
+
+def _writable_text(path: str, info: os.stat_result, leading: str = "") -> str:
+    actor = "all users" if info.st_mode & stat.S_IWOTH else "its group"
+    mode = f"mode {stat.S_IMODE(info.st_mode):04o}"
+    if leading:
+        return (
+            f"{path} is not used: {actor} may write {leading}, which leads to it ({mode}); type: "
+        )
+    return f"{path} is not used: {actor} may write it ({mode}); if no other user has changed it: "
+
+
+def _remedy(path: str) -> str:
+    package_folder = package_lib_folder()
+    if package_folder and path.startswith(package_folder + "/"):
+        return "install it again: apt install --reinstall softrdma-uml"
+    return OTHER_CACHE
+
+
+def _user_name(uid: int) -> str:
+    import pwd
+
+    try:
+        return f"user {pwd.getpwuid(uid).pw_name}"
+    except KeyError:
+        return f"user {uid}"

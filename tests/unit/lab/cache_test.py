@@ -1,0 +1,365 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""The cache folder: whose it is, who can change it, and what is removed in it."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+import unittest.mock
+from typing import Callable, Dict, Iterator, List
+
+TEST_FOLDER = os.path.dirname(os.path.realpath(__file__))
+SCRIPTS = os.path.join(TEST_FOLDER, "..", "..", "..", "scripts")
+sys.path.insert(0, SCRIPTS)
+sys.dont_write_bytecode = True
+
+from lab.core import cache, cache_folder, supervisor, trust  # noqa: E402
+from lab.core.errors import LabError, UsageError  # noqa: E402
+from lab.core.work_folder import make_work_folder  # noqa: E402
+from lab.debian import packages  # noqa: E402
+
+OTHER_USER = 12345
+MAKE_WORK_FOLDER = """if True:
+    import sys, time
+    from lab.core import supervisor, work_folder
+    with supervisor.Undo() as undo:
+        print(work_folder.make_work_folder(undo, "other"), flush=True)
+        sys.stdin.read()
+"""
+
+
+class WithFolder(unittest.TestCase):
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = os.path.realpath(folder.name)
+        environment = {"HOME": self.folder, "SOFTRDMA_CACHE": self.path("cache")}
+        patcher = unittest.mock.patch.dict(os.environ, environment)
+        patcher.start()
+        self.addCleanup(patcher.stop)
+        os.environ.pop("XDG_CACHE_HOME", None)
+
+    def path(self, *names: str) -> str:
+        return os.path.join(self.folder, *names)
+
+    def write(self, *names: str, text: str = "text") -> str:
+        path = self.path(*names)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="ascii") as file:
+            file.write(text)
+        return path
+
+    def files(self) -> List[str]:
+        """All files and folders, relative to the test's folder."""
+        paths = []
+        for folder, folder_names, file_names in os.walk(self.folder):
+            paths += [os.path.join(folder, name) for name in folder_names + file_names]
+        return sorted(os.path.relpath(path, self.folder) for path in paths)
+
+    def start_python(self, script: str, *command: str) -> "subprocess.Popen[str]":
+        process = subprocess.Popen(
+            [*command, sys.executable, "-c", script],
+            env=dict(os.environ, PYTHONPATH=SCRIPTS),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.addCleanup(process.communicate)
+        return process
+
+
+class Marker(WithFolder):
+    """softrdma uses a folder that has its marker, or that is missing or empty."""
+
+    def test_new_and_empty_folders_get_the_marker(self) -> None:
+        for is_empty in (False, True):
+            os.environ["SOFTRDMA_CACHE"] = cache_path = self.path(f"cache{is_empty}", "deeper")
+            if is_empty:
+                os.makedirs(cache_path)
+            self.assertEqual(cache.make_cache_folder("uml"), os.path.join(cache_path, "uml"))
+            with open(os.path.join(cache_path, "CACHEDIR.TAG"), encoding="ascii") as file:
+                self.assertEqual(file.readline(), "Signature: 8a477f597d28d172789f06886806bc55\n")
+                self.assertIn("softrdma", file.readline())
+            self.assertEqual(sorted(os.listdir(cache_path)), ["CACHEDIR.TAG", "uml"])
+            self.assertEqual(cache.find_folder("uml"), os.path.join(cache_path, "uml"))
+
+    def test_folder_with_other_files_is_refused_and_unchanged(self) -> None:
+        self.write("cache", "work", "thesis")
+        self.write("cache", cache_folder.MARKER, text=cache_folder.MARKER_TEXT[:43] + "\n")
+        before = self.files()
+        with supervisor.Undo() as undo:
+            attempts: "tuple[Callable[[], object], ...]" = (
+                lambda: cache.make_cache_folder("uml"),
+                lambda: cache.find_folder("uml"),
+                lambda: make_work_folder(undo, "uml"),
+                lambda: cache.get_or_build("uml", "name", lambda _: {}, []),
+            )
+            for attempt in attempts:
+                with self.assertRaisesRegex(UsageError, "SOFTRDMA_CACHE=.*/cache/softrdma$"):
+                    attempt()
+        self.assertEqual(self.files(), before)
+
+    def test_readers_make_no_folder(self) -> None:
+        self.assertIsNone(cache.find_folder("uml"))
+        os.mkdir(self.path("cache"))
+        self.assertIsNone(cache.find_folder("uml"))
+        self.assertEqual(self.files(), ["cache"])
+
+    def test_default_folder_of_older_softrdma_is_adopted(self) -> None:
+        del os.environ["SOFTRDMA_CACHE"]
+        self.write(".cache", "softrdma", "uml", "6.1.lock")
+        self.write(".cache", "softrdma", "kvm")
+        self.assertEqual(cache.find_folder("uml"), self.path(".cache", "softrdma", "uml"))
+        self.assertNotIn(".cache/softrdma/CACHEDIR.TAG", self.files())
+        cache.make_cache_folder("uml")
+        self.assertIn(".cache/softrdma/CACHEDIR.TAG", self.files())
+
+    def test_default_folder_with_other_files_is_refused(self) -> None:
+        del os.environ["SOFTRDMA_CACHE"]
+        self.write(".cache", "softrdma", "uml", "6.1.lock")
+        self.write(".cache", "softrdma", "thesis")
+        for use in (cache.find_folder, cache.make_cache_folder):
+            with self.assertRaisesRegex(UsageError, "has thesis, which softrdma did not make"):
+                use("uml")
+
+    def test_marker_is_written_by_many_at_once(self) -> None:
+        script = """if True:
+            import sys
+            from lab.core import cache
+            print("ready", flush=True)
+            sys.stdin.readline()
+            cache.make_cache_folder("uml")
+            print(cache.find_folder("uml"))
+        """
+        for _ in range(3):
+            os.environ["SOFTRDMA_CACHE"] = self.path(f"cache{_}")
+            processes = [self.start_python(script) for _ in range(8)]
+            for process in processes:
+                assert process.stdout
+                self.assertEqual(process.stdout.readline(), "ready\n")
+            for process in processes:
+                assert process.stdin
+                process.stdin.write("\n")
+                process.stdin.flush()
+            for process in processes:
+                self.assertEqual(process.communicate()[0], cache.cache_path("uml") + "\n")
+            self.assertEqual(sorted(os.listdir(cache.cache_path())), ["CACHEDIR.TAG", "uml"])
+
+
+class Trust(WithFolder):
+    """A file that another user can change is not used."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.entry = cache.get_or_build("kernels/amd64", "6.1", self.build, ["vmlinuz"])
+
+    def build(self, path: str) -> Dict[str, str]:
+        modules = os.path.join(path, "lib", "modules", "6.1")
+        os.makedirs(os.path.join(modules, "kernel"))
+        for name in ("vmlinuz", "lib/modules/6.1/kernel/siw.ko", "lib/modules/6.1/modules.dep"):
+            with open(os.path.join(path, name), "w", encoding="ascii") as file:
+                file.write(name)
+        os.symlink("kernel/siw.ko", os.path.join(modules, "link.ko"))
+        return {}
+
+    def use_entry(self) -> None:
+        cache.find_folder("kernels", "amd64")
+        cache.read_facts(self.entry)
+        self.assertIsNone(cache.find_damage(self.entry))
+
+    def assert_refused(self, path: str, *texts: str) -> None:
+        """path: which the error names."""
+        uses: "tuple[Callable[[], object], ...]" = (
+            self.use_entry,
+            lambda: cache.get_or_build("kernels/amd64", "6.1", self.build, []),
+        )
+        for use in uses:
+            with self.assertRaises(trust.Untrusted) as raised:
+                use()
+            for text in (path, "SOFTRDMA_CACHE", *texts):
+                self.assertIn(text, str(raised.exception))
+            self.assertEqual(raised.exception.status, 1)
+
+    def paths(self) -> Iterator[str]:
+        """The root of the cache, the entry, and all between them and in it."""
+        yield from (cache.cache_path(), cache.cache_path("kernels"))
+        yield from (cache.cache_path("kernels", "amd64"), self.entry)
+        for folder, folder_names, file_names in os.walk(self.entry):
+            yield from (os.path.join(folder, name) for name in folder_names + file_names)
+
+    def test_file_or_folder_that_others_may_write_is_refused(self) -> None:
+        self.use_entry()
+        for path in self.paths():
+            mode = os.stat(path).st_mode
+            for bits, actor in ((0o020, "its group"), (0o002, "all users")):
+                with self.subTest(path):
+                    if os.path.islink(path):
+                        continue
+                    os.chmod(path, mode | bits)
+                    self.assert_refused(path, f"{actor} may write it", "chmod ", " go-w ")
+                    os.chmod(path, mode)
+                    self.use_entry()
+
+    @unittest.skipIf(os.geteuid() != 0, "needs root")
+    def test_file_or_folder_of_another_user_is_refused(self) -> None:
+        for path in self.paths():
+            with self.subTest(path):
+                os.chown(path, OTHER_USER, -1, follow_symlinks=False)
+                self.assert_refused(path, f"belongs to user {OTHER_USER}")
+                os.chown(path, 0, -1, follow_symlinks=False)
+        self.use_entry()
+
+    def test_folder_above_that_others_may_write_is_refused_unless_sticky(self) -> None:
+        os.chmod(self.folder, 0o777)
+        self.assert_refused(self.folder, f"chmod go-w {self.folder},")
+        os.chmod(self.folder, 0o1777)
+        self.use_entry()
+
+    @unittest.skipIf(os.geteuid() != 0, "needs root")
+    def test_folder_above_of_another_user_or_group_is_refused(self) -> None:
+        os.chown(self.folder, OTHER_USER, -1)
+        self.assert_refused(self.folder, f"user {OTHER_USER}")
+        os.chown(self.folder, 0, OTHER_USER)
+        os.chmod(self.folder, 0o770)
+        self.assert_refused(self.folder, "its group may write")
+
+    def test_folder_above_the_target_of_a_link_is_checked(self) -> None:
+        os.mkdir(self.path("open"))
+        os.rename(self.path("cache"), self.path("open", "cache"))
+        os.symlink("open/cache", self.path("cache"))
+        self.use_entry()
+        os.chmod(self.path("open"), 0o777)
+        self.assert_refused(self.path("open"))
+
+    def test_link_in_place_of_a_folder_is_refused(self) -> None:
+        os.rename(cache.cache_path("kernels"), self.path("elsewhere"))
+        os.symlink(self.path("elsewhere"), cache.cache_path("kernels"))
+        self.assert_refused(cache.cache_path("kernels"), "it is a link")
+
+    def test_build_with_any_umask_is_trusted(self) -> None:
+        for umask in (0o000, 0o002, 0o077):
+            old_umask = os.umask(umask)
+            try:
+                os.environ["SOFTRDMA_CACHE"] = self.path(f"cache{umask}", "deeper")
+                self.entry = cache.get_or_build("kernels/amd64", "6.1", self.build, ["vmlinuz"])
+                self.use_entry()
+            finally:
+                self.assertEqual(os.umask(old_umask), umask)
+
+    def test_modes_of_unpacked_files_are_made_safe(self) -> None:
+        def build(path: str) -> Dict[str, str]:
+            facts = self.build(path)
+            for name in ("vmlinuz", "lib/modules/6.1", "lib/modules/6.1/modules.dep"):
+                os.chmod(os.path.join(path, name), 0o777)
+            return facts
+
+        self.entry = cache.get_or_build("kernels/amd64", "6.2", build, ["vmlinuz"])
+        self.use_entry()
+
+
+class WorkFolders(WithFolder):
+    def make_work_folders(self) -> str:
+        """Make a work folder, which removes those of killed processes. Returns their names."""
+        with supervisor.Undo() as undo:
+            path = make_work_folder(undo, "this")
+            self.assertEqual(os.stat(path).st_mode & 0o777, 0o700)
+            names = {name.removesuffix(".lock") for name in os.listdir(cache.cache_path("work"))}
+            names.remove(os.path.basename(path))
+        return " ".join(sorted(names))
+
+    def test_folder_is_removed_when_its_process_was_killed_and_not_before(self) -> None:
+        # In another PID namespace, no process has the id of this test's processes.
+        unshare = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
+        if os.geteuid() != 0:
+            unshare.insert(1, "-Ur")
+        commands: "tuple[List[str], ...]" = ([], unshare)
+        for command in commands:
+            other = self.start_python(MAKE_WORK_FOLDER, *command)
+            assert other.stdout
+            folder = other.stdout.readline().strip()
+            for name in ("a", "b"):
+                with open(os.path.join(folder, name), "w", encoding="ascii"):
+                    pass
+            self.assertEqual(self.make_work_folders(), os.path.basename(folder))
+            self.assertEqual(sorted(os.listdir(folder)), ["a", "b"])
+            other.send_signal(signal.SIGKILL)
+            other.communicate()
+            while self.make_work_folders():  # the kernel ends the namespace after its process
+                pass
+            self.assertEqual(os.listdir(cache.cache_path("work")), [])
+
+    def test_other_entries_of_the_folder_stay(self) -> None:
+        cache.make_cache_folder("work")
+        kept = [
+            self.write("cache", "work", *names)
+            for names in (
+                ("thesis",),
+                ("uml.123", "thesis"),
+                ("uml.0123456789abcdef", "thesis"),
+                ("thesis.lock",),
+                ("photos", "thesis.0123456789abcdef.lock"),
+            )
+        ]
+        os.symlink(self.write("lock"), self.path("cache", "work", "uml.0123456789abcdee.lock"))
+        self.make_work_folders()
+        for path in kept:
+            self.assertTrue(os.path.exists(path), path)
+        self.assertTrue(os.path.exists(self.path("lock")))
+
+    def test_program_that_outlives_its_process_keeps_the_folder(self) -> None:
+        script = """if True:
+            import os
+            from lab.core import subprocesses, supervisor, work_folder
+            with supervisor.Undo() as undo:
+                print(work_folder.make_work_folder(undo, "other"), flush=True)
+                child = subprocesses.capture_output(
+                    ["sh", "-c", "sleep 1000 >/dev/null 2>&1 </dev/null & echo $!"]
+                )
+                print(child, end="", flush=True)
+                os.kill(os.getpid(), 9)
+        """
+        other = self.start_python(script)
+        folder, child_pid = other.communicate()[0].split()
+        self.assertEqual(self.make_work_folders(), os.path.basename(folder))
+        os.kill(int(child_pid), signal.SIGKILL)
+        while self.make_work_folders():
+            pass
+
+    def test_link_in_place_of_the_folder_is_refused(self) -> None:
+        cache.make_cache_folder()
+        self.write("elsewhere", "uml.0123456789abcdef.lock")
+        os.symlink(self.path("elsewhere"), self.path("cache", "work"))
+        with self.assertRaisesRegex(trust.Untrusted, "it is a link"):
+            self.make_work_folders()
+        self.assertTrue(os.path.exists(self.path("elsewhere", "uml.0123456789abcdef.lock")))
+
+
+class RunFolder(WithFolder):
+    def test_folder_that_exists_is_not_removed(self) -> None:
+        existing = self.write("run", "thesis")
+        with unittest.mock.patch.object(supervisor, "_run_folder", self.path("run")):
+            with self.assertRaisesRegex(LabError, "TMPDIR"), supervisor.Undo() as undo:
+                supervisor.make_run_folder(undo)
+        self.assertTrue(os.path.exists(existing))
+
+
+class Lists(WithFolder):
+    def test_lists_that_another_user_can_change_are_refused(self) -> None:
+        suite = packages.Suite("sid", "amd64")
+        cache.make_cache_folder("apt")
+        os.mkdir(suite.folder)
+        lists = os.path.join(suite.folder, "lists")
+        for name in ("refreshed", "lists"):
+            with open(os.path.join(suite.folder, name), "w", encoding="ascii"):
+                pass
+        suite.update_lists()
+        os.chmod(lists, 0o666)
+        with self.assertRaisesRegex(trust.Untrusted, "lists is not used: all users may write it"):
+            suite.update_lists()
+
+
+if __name__ == "__main__":
+    unittest.main()
