@@ -3,7 +3,8 @@
 
 apt gets its own state folder in the cache, so this needs no root and leaves the
 system's package lists alone. The mirror is that of the system's apt, or
-SOFTRDMA_MIRROR; apt verifies its signatures.
+SOFTRDMA_MIRROR; apt verifies its signatures, and the age of its lists unless
+SOFTRDMA_OLD_LISTS or the system's apt permits old ones.
 """
 
 import os
@@ -12,12 +13,15 @@ import time
 from typing import List, NamedTuple, Optional
 
 from ..core import cache, progress, subprocesses, trust
-from ..core.errors import LabError, Unavailable
+from ..core.errors import LabError, Unavailable, UsageError
 
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 RELEASES = ["bookworm", "trixie", "forky", "sid"]  # oldest first
 DEFAULT_RELEASE = "bookworm"
 MAX_LISTS_AGE_SECONDS = 24 * 3600
+OLD_LISTS_VARIABLE = "SOFTRDMA_OLD_LISTS"
+# apt's error for a list that is older than its signature permits.
+EXPIRED_PATTERN = re.compile(r"Release file for \S+ is expired(?: \([^)]*\))?")
 
 
 class Package(NamedTuple):
@@ -25,6 +29,10 @@ class Package(NamedTuple):
     version: str
     size: int
     depends: List[str]  # names only, the first of alternatives
+
+
+class OldLists(LabError):
+    """The mirror has older lists than their signatures permit. Not Unavailable: another suite would hide it."""
 
 
 def machine_arch() -> str:
@@ -66,10 +74,10 @@ class Suite:
             "Acquire::http::Timeout=20",
             # Parsing the lists takes seconds. Debian's container images disable this cache.
             "Dir::Cache::pkgcache=pkgcache.bin",
-            # A frozen mirror has valid signatures of old lists.
-            "Acquire::Check-Valid-Until=false",
             "Acquire::Retries=2",
         ]
+        if _are_old_lists_permitted():
+            settings.append("Acquire::Check-Valid-Until=false")
         self.apt_options = [word for setting in settings for word in ("-o", setting)]
 
     def update_lists(self) -> None:
@@ -89,14 +97,21 @@ class Suite:
             _write_file(os.path.join(self.folder, "sources.list"), self._sources())
             title = f"reading the package lists of {self.name} {self.arch}"
             update = [*self.apt_options, "-qq", "-o", "APT::Update::Error-Mode=any", "update"]
-            with progress.Step(title, expected_seconds=5) as step:
-                subprocesses.run_long(
-                    ["apt-get", *update],
-                    f"cannot read the package lists of {self.name} (no network, or the mirror lacks it)",
-                    on_progress=lambda _: step.update(None),
-                    error_class=Unavailable,
-                )
-            _write_file(stamp, "")
+            try:
+                with progress.Step(title, expected_seconds=5) as step:
+                    subprocesses.run_long(
+                        ["apt-get", *update],
+                        f"cannot read the package lists of {self.name} (no network, or the mirror lacks it)",
+                        on_progress=lambda _: step.update(None),
+                        error_class=Unavailable,
+                        env=dict(os.environ, LC_ALL="C"),  # for EXPIRED_PATTERN
+                    )
+            except Unavailable as problem:
+                expired = EXPIRED_PATTERN.search(str(problem))
+                if expired:
+                    raise _old_lists_error(self.name, expired.group()) from problem
+                raise
+            _write_file(stamp, OLD_LISTS_VARIABLE if _are_old_lists_permitted() else "")
 
     def _sources(self) -> str:
         """The contents of sources.list for this suite."""
@@ -198,12 +213,28 @@ class Suite:
         return packages
 
 
+def _are_old_lists_permitted() -> bool:
+    value = os.environ.get(OLD_LISTS_VARIABLE, "")
+    if value not in ("", "yes", "no"):
+        raise UsageError(f"{OLD_LISTS_VARIABLE}={value}: expected yes or no")
+    return value == "yes"
+
+
 def _is_fresh(stamp: str) -> bool:
-    """Whether lists with this stamp are less than a day old."""
+    """Whether lists with this stamp are less than a day old, and were read by the same rule."""
     try:
-        return time.time() - os.stat(stamp).st_mtime < MAX_LISTS_AGE_SECONDS
+        with open(stamp, encoding="ascii") as file:
+            is_permitted = _are_old_lists_permitted() or file.read() != OLD_LISTS_VARIABLE
+        return is_permitted and time.time() - os.stat(stamp).st_mtime < MAX_LISTS_AGE_SECONDS
     except OSError:
         return False
+
+
+def _old_lists_error(suite_name: str, reason: str) -> OldLists:
+    return OldLists(
+        f"the package lists of {suite_name} are too old ({reason}): the mirror is not updated, or an attacker "
+        f"holds it back; use another one by SOFTRDMA_MIRROR, or to use these lists: {OLD_LISTS_VARIABLE}=yes"
+    )
 
 
 def find_mirrors() -> "tuple[str, Optional[str]]":

@@ -22,6 +22,7 @@ teardown_file() { rm -rf --one-file-system "$shared"; }
 
 use_small_archive() {
     export SOFTRDMA_CACHE=$BATS_TEST_TMPDIR/cache SOFTRDMA_MIRROR=file:$shared/archive APT_CONFIG=$shared/archive/apt.conf
+    unset SOFTRDMA_OLD_LISTS
 }
 # snapshot FOLDER: prints the names, types, modes and contents of all in it.
 snapshot() { (cd "$1" && find . -printf '%p %y %m %T@ %l\n' | sort && find . -type f -print0 | sort -z | xargs -0 sha256sum); }
@@ -215,4 +216,42 @@ expect_refused() {
     umask 002
     make_kernel
     [[ ! $(find "$SOFTRDMA_CACHE" ! -type l -perm /022) ]]
+}
+
+@test "lists of packages that have expired are refused, unless they are asked for" {
+    [[ $(id -u) == 0 ]] || skip 'only root can exchange the keyring'
+    type gpg >/dev/null || skip 'gpg is not installed'
+    cp -r "$shared/archive" archive
+    export GNUPGHOME=$PWD/keys
+    mkdir -m 700 keys
+    gpg --batch --quiet --passphrase '' --quick-generate-key 'none <none@example.org>' rsa2048 sign never
+    gpg --export >key.gpg
+    use_small_archive
+    export SOFTRDMA_MIRROR=file:$PWD/archive APT_CONFIG=$PWD/archive/apt.conf
+    # apt's default, without the settings of this machine.
+    echo 'Dir::Etc::Parts "-"; Dir::Etc::Main "-";' >"$APT_CONFIG"
+    sign_release() { # VALID-UNTIL
+        { date -u '+Date: %a, %d %b %Y %T UTC' -d '3 days ago' && echo "Valid-Until: $1" && grep -v '^Date\|^Valid' archive/dists/sid/Release; } >Release
+        mv Release archive/dists/sid/Release
+        gpg --batch --quiet --yes --clearsign --output archive/dists/sid/InRelease archive/dists/sid/Release
+    }
+    with_key() { # COMMAND...
+        # shellcheck disable=SC2016
+        unshare --mount sh -c 'mkdir -p /usr/share/keyrings && mount -t tmpfs none /usr/share/keyrings && cp "$0" /usr/share/keyrings/debian-archive-keyring.gpg && exec "$@"' \
+            key.gpg "$program" "$@"
+    }
+    sign_release "$(LC_ALL=C date -u '+%a, %d %b %Y %T UTC' -d '+1 day')"
+    run -0 with_key kernel fetch
+    rm -r "$SOFTRDMA_CACHE"
+    sign_release "$(LC_ALL=C date -u '+%a, %d %b %Y %T UTC' -d '1 day ago')"
+    for command in 'kernel fetch' 'kernel fetch 9.9' 'kernel build'; do
+        # shellcheck disable=SC2086
+        run -1 with_key $command
+        [[ $output == *'are too old (Release file for '*' is expired (invalid since '*SOFTRDMA_OLD_LISTS=yes ]]
+        [[ ! $(find "$SOFTRDMA_CACHE" -name vmlinuz -o -name linux) ]]
+    done
+    SOFTRDMA_OLD_LISTS=yes with_key kernel fetch
+    # What was read by the lenient rule is not used without it.
+    run -1 with_key kernel fetch 9.9.0-2-none
+    [[ $output == *'are too old'* ]]
 }

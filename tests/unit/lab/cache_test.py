@@ -40,7 +40,8 @@ class WithFolder(unittest.TestCase):
         patcher = unittest.mock.patch.dict(os.environ, environment)
         patcher.start()
         self.addCleanup(patcher.stop)
-        os.environ.pop("XDG_CACHE_HOME", None)
+        for name in ("XDG_CACHE_HOME", packages.OLD_LISTS_VARIABLE):
+            os.environ.pop(name, None)
 
     def path(self, *names: str) -> str:
         return os.path.join(self.folder, *names)
@@ -346,7 +347,26 @@ class RunFolder(WithFolder):
         self.assertTrue(os.path.exists(existing))
 
 
-class Lists(WithFolder):
+class OldLists(WithFolder):
+    def test_lists_read_by_the_lenient_rule_are_fresh_only_by_it(self) -> None:
+        stamp = self.write("stamp", text=packages.OLD_LISTS_VARIABLE)
+        self.assertFalse(packages._is_fresh(stamp))
+        os.environ[packages.OLD_LISTS_VARIABLE] = "yes"
+        self.assertTrue(packages._is_fresh(stamp))
+        self.write("stamp", text="")
+        self.assertTrue(packages._is_fresh(stamp))
+        del os.environ[packages.OLD_LISTS_VARIABLE]
+        self.assertTrue(packages._is_fresh(stamp))
+
+    def test_apt_checks_the_age_unless_old_lists_are_asked_for(self) -> None:
+        option = "Acquire::Check-Valid-Until=false"
+        self.assertNotIn(option, packages.Suite("sid", "amd64").apt_options)
+        os.environ[packages.OLD_LISTS_VARIABLE] = "yes"
+        self.assertIn(option, packages.Suite("sid", "amd64").apt_options)
+        os.environ[packages.OLD_LISTS_VARIABLE] = "1"
+        with self.assertRaisesRegex(UsageError, "SOFTRDMA_OLD_LISTS=1: expected yes or no"):
+            packages.Suite("sid", "amd64")
+
     def test_lists_that_another_user_can_change_are_refused(self) -> None:
         suite = packages.Suite("sid", "amd64")
         cache.make_cache_folder("apt")
