@@ -301,6 +301,7 @@ class WorkFolders(WithFolder):
                 ("uml.123", "thesis"),
                 ("uml.0123456789abcdef", "thesis"),
                 ("thesis.lock",),
+                ("photos.lock",),
                 ("photos", "thesis.0123456789abcdef.lock"),
             )
         ]

@@ -25,6 +25,9 @@ from lab.core import cache, cache_folder  # noqa: E402
 from lab.kernel import kernel_patches, uml_kernels  # noqa: E402
 
 
+OTHER_USER = 12345
+
+
 class InPrefix(unittest.TestCase):
     """An installed softrdma in a temporary prefix."""
 
@@ -71,15 +74,17 @@ class InPrefix(unittest.TestCase):
     def make_packaged_kernel(self, version: str, config_digest: str = "") -> str:
         return self.make_kernel(self.package_folder, version, config_digest)
 
-    def softrdma(self, *arguments: str, program: str = "bin/softrdma") -> "tuple[int, str]":
-        """Returns the exit status and the output."""
+    def softrdma(
+        self, *arguments: str, program: str = "bin/softrdma", command: "list[str]" = []
+    ) -> "tuple[int, str]":
+        """Returns the exit status and the output. command: which starts the program."""
         env = {
             "PATH": os.environ["PATH"],
             "HOME": "/nonexistent",
             "SOFTRDMA_CACHE": self.cache_folder,
         }
         result = subprocess.run(
-            [os.path.join(self.prefix, program), *arguments],
+            [*command, os.path.join(self.prefix, program), *arguments],
             env=env,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -178,6 +183,55 @@ class Installed(InPrefix):
         self.assertIn("softrdma-uml stays", output)
         self.assertFalse(os.path.exists(cached))
         self.assertTrue(os.path.exists(os.path.join(packaged, "linux")))
+
+    def assert_refused(self, path: str, reason: str) -> None:
+        for arguments in (("kernel", "path"), ("run", "--in", "uml", "--", "true")):
+            status, output = self.softrdma(*arguments)
+            self.assertEqual((status, output.count("\n")), (1, 1), output)
+            for text in (path, reason, "apt install --reinstall softrdma-uml"):
+                self.assertIn(text, output)
+
+    def test_packaged_kernel_that_others_may_write_is_not_run(self) -> None:
+        path = self.make_packaged_kernel("6.1.187")
+        for changed in (self.package_folder, path, f"{path}/linux", f"{path}/{cache.MANIFEST}"):
+            mode = os.stat(changed).st_mode
+            for bits in (0o020, 0o002):
+                os.chmod(changed, mode | bits)
+                self.assert_refused(changed, "may write it")
+            os.chmod(changed, mode)
+        lib = os.path.dirname(self.package_folder)
+        os.chmod(lib, 0o777)
+        self.assert_refused(lib, "all users may write")
+        os.chmod(lib, 0o755)
+        self.assertEqual(self.softrdma("kernel", "path"), (0, f"{path}/linux\n"))
+
+    @unittest.skipIf(os.geteuid() != 0, "needs root")
+    def test_packaged_kernel_of_another_user_is_not_run(self) -> None:
+        path = self.make_packaged_kernel("6.1.187")
+        for changed in (self.package_folder, path, f"{path}/linux", f"{path}/{cache.MANIFEST}"):
+            os.chown(changed, OTHER_USER, -1)
+            self.assert_refused(changed, f"belongs to user {OTHER_USER}")
+            os.chown(changed, 0, -1)
+
+    @unittest.skipIf(os.geteuid() != 0, "needs root")
+    def test_packaged_kernel_with_the_owner_of_the_program_is_run_in_a_user_namespace(self) -> None:
+        path = self.make_packaged_kernel("6.1.187")
+        command = ["unshare", "--map-root-user"]
+        if subprocess.run([*command, "true"]).returncode:
+            self.skipTest("user namespaces are not permitted")
+        # The namespace does not map the owner of both, like that of root's files for an ordinary
+        # user.
+        for folder, folder_names, file_names in os.walk(self.prefix):
+            for name in folder_names + file_names:
+                os.chown(os.path.join(folder, name), OTHER_USER, -1)
+        result = self.softrdma("kernel", "path", command=command)
+        self.assertEqual(result, (0, f"{path}/linux\n"))
+        # A cache with this owner is not used.
+        cached = self.make_cached_kernel("6.1.188-1")
+        os.chown(os.path.join(cached, "linux"), OTHER_USER, -1)
+        status, output = self.softrdma("kernel", "path", command=command)
+        self.assertEqual(status, 1, output)
+        self.assertIn(f"{cached}/linux is not used: it belongs to ", output)
 
     def test_checkout_ignores_packaged_kernels(self) -> None:
         self.make_packaged_kernel("6.1.187")
