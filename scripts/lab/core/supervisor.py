@@ -217,8 +217,9 @@ def make_run_folder(undo: Undo) -> str:
 
 def make_memory_folder(undo: Undo) -> str:
     """Make a temporary folder of this run whose files are in memory. Raises OSError if that fails."""
-    os.mkdir(_memory_folder, mode=0o700)
-    undo.callback(shutil.rmtree, _memory_folder, ignore_errors=True)
+    with defer_signals():
+        os.mkdir(_memory_folder, mode=0o700)
+        undo.callback(shutil.rmtree, _memory_folder, ignore_errors=True)
     return _memory_folder
 
 
