@@ -6,7 +6,8 @@ it forwards signals and returns the exit status. Its child, the worker, does
 the work. If the front process dies, even by SIGKILL, the kernel sends SIGTERM
 to the worker, so that every end is an exception that unwinds the Undo stacks.
 The worker is also the subreaper of its descendants, and kills those that are
-alive when the work is done.
+alive when the work is done. If the worker is killed, its descendants become
+those of the front process, a subreaper, too, which kills them and cleans up.
 
 Two rules: an undo function is registered before the action, so it has to
 accept that the action did not happen; and signals are deferred while undo
@@ -21,7 +22,7 @@ import shutil
 import signal
 import sys
 import time
-from typing import Any, Callable, Iterator, List, Optional
+from typing import AbstractSet, Any, Callable, Iterator, List, Optional
 
 from . import progress
 from .errors import Interrupted, LabError, Unavailable
@@ -53,7 +54,11 @@ def run(work: Callable[[], int], clean_up_after_worker: Callable[[], None]) -> i
     name = f"softrdma.{_front_pid}.{os.urandom(8).hex()}"
     _run_folder = os.path.join(os.environ.get("TMPDIR") or "/tmp", name)
     _memory_folder = os.path.join(MEMORY_FILE_SYSTEM, name)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, it would not report the worker's end
     signal.pthread_sigmask(signal.SIG_BLOCK, {*STOP_SIGNALS, signal.SIGCHLD})
+    # Those of a shell that started them and then executed softrdma.
+    former_children = frozenset(_child_pids())
+    _libc.prctl(PR_SET_CHILD_SUBREAPER, 1)
     sys.stdout.flush()
     worker = os.fork()
     if worker == 0:
@@ -62,6 +67,7 @@ def run(work: Callable[[], int], clean_up_after_worker: Callable[[], None]) -> i
         os.setpgid(worker, worker)  # the worker does so, too: neither has to wait for the other
     status = _wait_for_worker(worker)
     if status is None:
+        kill_descendants(former_children)  # a device cannot be removed while a process uses it
         clean_up_after_worker()
         shutil.rmtree(_run_folder, ignore_errors=True)
         shutil.rmtree(_memory_folder, ignore_errors=True)
@@ -75,8 +81,8 @@ def _wait_for_worker(worker: int) -> Optional[int]:
     while True:
         info = signal.sigwaitinfo({*STOP_SIGNALS, signal.SIGCHLD})
         if info.si_signo == signal.SIGCHLD:
-            pid, status = os.waitpid(worker, os.WNOHANG)
-            if pid:
+            status = _reap_children(worker)
+            if status is not None:
                 return os.WEXITSTATUS(status) if os.WIFEXITED(status) else None
             continue
         from_terminal = info.si_code == SI_KERNEL and info.si_signo in (
@@ -87,6 +93,19 @@ def _wait_for_worker(worker: int) -> Optional[int]:
             # The terminal has sent Ctrl-C to the command as well: TERMINAL_SIGNAL.
             os.kill(worker, TERMINAL_SIGNAL if from_terminal else info.si_signo)
             os.kill(worker, signal.SIGCONT)  # the terminal may have stopped it
+
+
+def _reap_children(worker: int) -> Optional[int]:
+    """Reap all children that have ended. Returns the wait status of the worker if it is one of them."""
+    worker_status = None
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if pid == 0:
+                break
+            if pid == worker:
+                worker_status = status
+    return worker_status
 
 
 def _run_worker(work: Callable[[], int]) -> int:
@@ -241,11 +260,24 @@ def _child_pids() -> List[int]:
         return []
 
 
-def kill_descendants(timeout_seconds: float = 10.0) -> None:
-    """Kill all descendants. The children of a killed child become children of this process."""
+def wait_for_child(child: int) -> None:
+    """Wait until the child has ended; it is not reaped. Orphans that end earlier are reaped."""
+    while True:
+        info = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
+        if info is None or info.si_pid == child:
+            return
+        os.waitpid(info.si_pid, 0)
+
+
+def kill_descendants(spared: AbstractSet[int] = frozenset(), timeout_seconds: float = 10.0) -> None:
+    """Kill all descendants, except the spared children and their descendants.
+
+    The children of a killed child become children of this process.
+    """
     deadline = time.monotonic() + timeout_seconds
     while time.monotonic() < deadline:
-        for pid in _child_pids():
+        children = {*_child_pids()} - spared
+        for pid in children:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
         try:
@@ -253,5 +285,8 @@ def kill_descendants(timeout_seconds: float = 10.0) -> None:
         except ChildProcessError:
             return
         if pid == 0:
+            if spared and not children:
+                return
             time.sleep(0.01)
-    progress.error(f"processes {_child_pids()} do not end after SIGKILL; see: ps -o pid,stat,wchan")
+    pids = sorted({*_child_pids()} - spared)
+    progress.error(f"processes {pids} do not end after SIGKILL; see: ps -o pid,stat,wchan")

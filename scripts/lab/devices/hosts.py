@@ -121,8 +121,16 @@ def _rxe_supports_netns() -> bool:
 
 def remove_hosts_of_run(front_pid: int) -> None:
     """Remove namespaces and wires of a run whose worker was killed."""
-    for number in (0, 1, 2):
-        _remove_netns(_netns_name(number, front_pid))
+    namespaces = [_netns_name(number, front_pid) for number in (0, 1, 2)]
+    namespaces = [name for name in namespaces if os.path.exists(f"{NETNS_FOLDER}/{name}")]
+    for name in namespaces:
+        # A device is not removed with its namespace. Only those of the namespace have a netdev here.
+        for link in soft_devices.rdma_links(name):
+            if link.get("netdev"):
+                soft_devices.run_rdma("link", "delete", link["ifname"], netns=name)
+        _remove_netns(name)
+    if namespaces:
+        _remove_netns_folder()
     for driver in NETWORKS:
         if _read_alias(_netdev_name(driver, 1)) == _netdev_alias(front_pid):
             _remove_wire(driver)

@@ -54,8 +54,8 @@ def run_rdma(*arguments: str, netns: Optional[str] = None) -> str:
     return subprocesses.capture_output(argv)
 
 
-def rdma_links() -> List[Any]:
-    return list(json.loads(run_rdma("-j", "link") or "[]"))
+def rdma_links(netns: Optional[str] = None) -> List[Any]:
+    return list(json.loads(run_rdma("-j", "link", netns=netns) or "[]"))
 
 
 def device_names() -> List[str]:

@@ -59,10 +59,15 @@ def _run_command(argv: List[str], env: Dict[str, str]) -> int:
         progress.error(f"cannot run {argv[0]}: {problem.strerror}")
         return exec_status(problem)
 
+    has_ended = False
+
     def forward(signum: int) -> None:
         if signum != supervisor.TERMINAL_SIGNAL:  # the terminal sent it to the command as well
-            child.send_signal(signum)
+            if not has_ended:
+                os.kill(child.pid, signum)
 
     with supervisor.handle_signals(forward):
+        supervisor.wait_for_child(child.pid)
+        has_ended = True  # from here on the PID may be of another process
         child.wait()
     return child.returncode if child.returncode >= 0 else 128 - child.returncode

@@ -168,3 +168,27 @@ has_no_process() { ! pgrep -f "$1" >/dev/null; } # PATTERN
         expect_unchanged "$before"
     done
 }
+
+@test "run --in here whose worker is killed leaves no trace and no daemon" {
+    before=$(snapshot)
+    for options in '--driver rxe' '--driver siw' '--driver siw --hosts 2'; do
+        # shellcheck disable=SC2086 # words
+        lib=$lib "$BATS_TEST_DIRNAME/../../../scripts/softrdma" run --in here $options -- sh -c '
+            trap "" TERM
+            (setsid rping -s -a $SOFTRDMA_ADDRESS &) # has the device open
+            until "$lib/is_listening" 7174; do sleep 0.05; done
+            touch /tmp/begun
+            exec sleep 4711' 3>&- >/tmp/out 2>&1 &
+        wait_until test -e /tmp/begun
+        rm /tmp/begun
+        pkill -KILL -P $!
+        wait_until has_ended $! || { pkill -KILL rping && return 1; }
+        status=0
+        wait $! || status=$?
+        cat /tmp/out
+        [[ $status == 1 && $(</tmp/out) == *"worker process was killed"* ]]
+        has_no_process 'rping|sleep 4711|softrdma run'
+        expect_unchanged "$before"
+    done
+}
+has_ended() { ! kill -0 "$1" 2>/dev/null; } # PID

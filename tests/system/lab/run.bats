@@ -150,7 +150,7 @@ links_and_mounts() {
     pkill -KILL -P "$pid"
     expect_status 1
     grep -q 'worker process was killed' err
-    wait_until is_nothing_left
+    is_nothing_left
 }
 
 # bats test_tags=qemu

@@ -98,6 +98,111 @@ class Supervisor(unittest.TestCase):
         ) as front:
             self.assertEqual(front.wait(), 128 + signal.SIGTERM)
 
+    def run_front(self, script: str) -> "tuple[int, str, str]":
+        """The status and the output of a program that calls supervisor.run()."""
+        with tempfile.TemporaryFile("w+") as stdout, tempfile.TemporaryFile("w+") as stderr:
+            # Files: a process that is left would keep pipes open.
+            result = subprocess.run(
+                [sys.executable, "-c", script],
+                env=dict(os.environ, PYTHONPATH=SCRIPTS),
+                stdout=stdout,
+                stderr=stderr,
+                timeout=120,
+            )
+            stdout.seek(0)
+            stderr.seek(0)
+            return result.returncode, stdout.read(), stderr.read()
+
+    def test_caller_that_ignores_sigchld_gets_status(self) -> None:
+        status, _, errors = self.run_front(
+            """if True:
+            import signal, sys
+            from lab.core import supervisor
+            signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.alarm(20)  # ends a hang
+            sys.exit(supervisor.run(lambda: 5, lambda: None))
+        """
+        )
+        self.assertEqual(status, 5, errors)
+
+    def test_killed_worker_leaves_no_descendant(self) -> None:
+        # Children of the worker and daemons, with and without a session, that ignore SIGTERM.
+        status, output, errors = self.run_front(
+            """if True:
+            import os, signal, sys, time
+            from lab.core import supervisor
+            started_end, write_end = os.pipe()
+            def start(num_forks, leave_session):
+                if os.fork():
+                    return
+                for _ in range(num_forks - 1):
+                    if os.fork():
+                        os._exit(0)
+                if leave_session:
+                    os.setsid()
+                signal.signal(signal.SIGTERM, signal.SIG_IGN)
+                os.write(write_end, b"%8d" % os.getpid())
+                time.sleep(1e6)
+            def work():
+                for num_forks in (1, 2, 3):
+                    start(num_forks, False)
+                    start(num_forks, True)
+                pids = [os.read(started_end, 8) for _ in range(6)]
+                os.write(write_end, b"".join(pids))
+                os.kill(os.getpid(), signal.SIGKILL)
+            def clean_up():  # it would wait for a process that has a device open
+                pids = os.read(started_end, 48).split()
+                alive = [pid for pid in pids if os.path.exists(b"/proc/" + pid)]
+                print(len(pids), "processes,", len(alive), "alive")
+                for pid in alive:
+                    os.kill(int(pid), signal.SIGKILL)
+            sys.exit(supervisor.run(work, clean_up))
+        """
+        )
+        self.assertEqual((status, output), (1, "6 processes, 0 alive\n"), errors)
+        self.assertIn("the worker process was killed", errors)
+
+    def test_killed_worker_leaves_children_of_former_program(self) -> None:
+        # `sh -c 'server & exec softrdma ...'`: the server is no process of softrdma.
+        status, output, errors = self.run_front(
+            """if True:
+            import os, signal, sys, time
+            from lab.core import supervisor
+            server = os.fork()
+            if server == 0:
+                time.sleep(1e6)
+            def work():
+                if os.fork() == 0:
+                    time.sleep(10)  # ends also if the test fails
+                    os._exit(0)
+                os.kill(os.getpid(), signal.SIGKILL)
+            def clean_up():
+                print("the server has ended:", os.waitpid(server, os.WNOHANG) != (0, 0))
+                os.kill(server, signal.SIGKILL)
+            sys.exit(supervisor.run(work, clean_up))
+        """
+        )
+        self.assertEqual((status, output), (1, "the server has ended: False\n"), errors)
+
+    def test_ended_child_of_former_program_is_no_end_of_work(self) -> None:
+        status, _, errors = self.run_front(
+            """if True:
+            import os, sys, time
+            from lab.core import supervisor
+            read_end, write_end = os.pipe()
+            if os.fork() == 0:
+                os.read(read_end, 1)
+                os._exit(7)
+            def work():
+                os.write(write_end, b"x")
+                time.sleep(0.3)  # the subject: the former child ends first
+                return 5
+            sys.exit(supervisor.run(work, lambda: None))
+        """
+        )
+        self.assertEqual(status, 5, errors)
+
 
 class Cache(unittest.TestCase):
     def setUp(self) -> None:

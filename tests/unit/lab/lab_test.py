@@ -31,6 +31,52 @@ class Gids(unittest.TestCase):
         )
 
 
+class LocalCommand(unittest.TestCase):
+    """A command on the running kernel, without devices."""
+
+    def start(self, script: str) -> "subprocess.Popen[str]":
+        program = (
+            "import os, sys; from lab.core import supervisor; from lab.run import run_local; "
+            "run = lambda: run_local._run_command(['sh', '-c', sys.argv[1]], dict(os.environ)); "
+            "sys.exit(supervisor.run(run, lambda: None))"
+        )
+        return subprocess.Popen(
+            [sys.executable, "-c", program, script],
+            env=dict(os.environ, PYTHONPATH=os.path.join(TOP_FOLDER, "scripts")),
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def test_ended_daemons_of_command_are_reaped(self) -> None:
+        with self.start(
+            """
+            for daemon in 1 2 3 4 5; do (true &); done
+            for attempt in $(seq 200); do
+                states=$(ps -o stat= --ppid $PPID)
+                case $states in *Z*) sleep 0.05 ;; *) echo "no zombie"; exit 6 ;; esac
+            done
+            echo "$states"
+            """
+        ) as front:
+            output, _ = front.communicate()
+        self.assertEqual((front.returncode, output), (6, "no zombie\n"))
+
+    def test_command_gets_signals_and_its_status_counts(self) -> None:
+        for signum, name in ((signal.SIGTERM, "TERM"), (signal.SIGINT, "INT")):
+            with self.start(
+                f'trap "echo trapped; exit 9" {name}; (sleep 0.1 &); echo begun; while :; do sleep 0.1; done'
+            ) as front:
+                assert front.stdout
+                self.assertEqual(front.stdout.readline(), "begun\n")
+                front.send_signal(signum)
+                self.assertEqual(front.stdout.read(), "trapped\n")
+            self.assertEqual(front.returncode, 9)
+
+    def test_signal_of_command_is_its_status(self) -> None:
+        with self.start("kill -KILL $$") as front:
+            self.assertEqual(front.wait(), 128 + signal.SIGKILL)
+
+
 class SwitchProcess(unittest.TestCase):
     def test_sigterm_before_start_ends_process(self) -> None:
         # The child inherits a handler, as in softrdma.
