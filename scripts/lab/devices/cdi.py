@@ -16,7 +16,7 @@ import re
 import stat
 from typing import Any, Dict, List, Optional
 
-from ..core import progress
+from ..core import files, progress
 from ..core.errors import LabError, Unavailable, UsageError
 from ..core.versions import natural_key
 from .soft_devices import read_sysfs
@@ -73,27 +73,17 @@ def to_json(specification: Dict[str, Any]) -> str:
 
 
 def write_atomically(path: str, text: str) -> None:
-    """Replace the file by rename(): a runtime may read it at any time."""
+    """Replace the file by rename(): a runtime may read it at any time. Or write to a terminal or pipe."""
     folder, name = os.path.split(os.path.abspath(path))
     if folder in RUNTIME_FOLDERS and not name.endswith(".json"):
         raise UsageError(
             f"--output {path}: container runtimes read only files that end in .json there"
         )
-    part = os.path.join(folder, f".{name}.{os.getpid()}.part")
     try:
         if folder in RUNTIME_FOLDERS:
             os.makedirs(folder, exist_ok=True)
-        if os.path.exists(path) and not os.path.isfile(path):  # a terminal or a pipe
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(text)
-            return
-        try:
-            with open(part, "w", encoding="utf-8") as file:
-                file.write(text)
-            os.rename(part, path)
-        finally:
-            with contextlib.suppress(OSError):
-                os.unlink(part)
+        if not files.write_to_stream(path, text):
+            files.replace_file(path, text)
     except OSError as problem:
         remedy = (
             "; try: sudo softrdma cdi …"
@@ -134,6 +124,9 @@ def _plugin_edits(plugin: str) -> ContainerEdits:
     """Mount the plugin under its name for each release of libibverbs; the image's release selects one."""
     folder = os.path.dirname(plugin)
     names = sorted(name for name in os.listdir(folder) if PLUGIN_PATTERN.fullmatch(name))
+    if os.geteuid() == 0:
+        for name in names:
+            _require_file_of_root(os.path.join(folder, name))
     return {
         "env": [f"RDMAV_DRIVERS={CONTAINER_PLUGIN_FOLDER}/libcoherdma"],
         "mounts": [
@@ -145,6 +138,26 @@ def _plugin_edits(plugin: str) -> ContainerEdits:
             for name in names
         ],
     }
+
+
+def _require_file_of_root(plugin: str) -> None:
+    """Raise if a user could have each container run other code than that of the plugin."""
+    try:
+        weakness = files.find_weakness(plugin)
+    except OSError as problem:
+        raise LabError(f"--with-provider: cannot examine {plugin}: {problem.strerror}") from problem
+    if weakness is None:
+        return
+    if weakness.owner == 0:
+        reason, remedy = "can be written by others than root", f"sudo chmod go-w {weakness.path}"
+    else:
+        reason = f"belongs to user {weakness.owner}"
+        remedy = f"sudo install -Dt /usr/local/lib/libibverbs {plugin}"
+        if "COHERDMA_PROVIDER" in os.environ:
+            remedy += ", and unset COHERDMA_PROVIDER"
+    raise LabError(
+        f"--with-provider: {weakness.path} {reason}, and containers would run {plugin}; try: {remedy}"
+    )
 
 
 def _list_class(root: str, class_folder: str) -> "List[tuple[str, str]]":

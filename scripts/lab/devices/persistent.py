@@ -10,7 +10,7 @@ import re
 from typing import Callable, Dict, List, NamedTuple, Optional
 
 from .. import LAB_DIR
-from ..core import progress
+from ..core import files, progress
 from ..core.errors import LabError, Unavailable, UsageError
 
 CONFIG_FOLDER = "/etc/softrdma.d"
@@ -118,17 +118,9 @@ def write_config(name: str, config: DeviceConfig) -> str:
     """Write a new file, whole or not at all. Returns its path."""
     path = config_path(name)
     text = f"driver = {config.driver}\n" + (f"netdev = {config.netdev}\n" if config.netdev else "")
-    part = f"{path}.{os.getpid()}.part"
     try:
         os.makedirs(CONFIG_FOLDER, mode=0o755, exist_ok=True)
-        try:
-            with open(part, "w", encoding="utf-8") as file:
-                file.write(text)
-                os.fsync(file.fileno())
-            os.link(part, path)  # unlike rename(), fails if the file exists
-        finally:
-            if os.path.exists(part):
-                os.unlink(part)
+        files.create_file(path, text)
     except OSError as problem:
         raise LabError(f"cannot write {path}: {problem.strerror}") from problem
     return path

@@ -148,7 +148,10 @@ write_bw_between_containers() { # SERVER CLIENT
 }
 
 @test "cdi --with-provider: the plugin serves devices in an image that has none" {
-    COHERDMA_PROVIDER=$BUILD/provider/libcoherdma-rdmav34.so \
+    # The build folder may belong to a user: its plugin would be refused.
+    mkdir /run/plugin
+    cp "$BUILD"/provider/libcoherdma-rdmav*.so /run/plugin
+    COHERDMA_PROVIDER=/run/plugin/libcoherdma-rdmav34.so \
         "$softrdma" cdi --with-provider --output /etc/cdi/softrdma.json
     run ! ls "$BUILD/container_root"/usr/lib/*/libibverbs/libcoherdma-*
     # The write to the plugin must fail: the message is checked.

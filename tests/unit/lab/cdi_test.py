@@ -4,6 +4,7 @@
 
 import json
 import os
+import stat
 import subprocess
 import sys
 import tempfile
@@ -144,7 +145,7 @@ class Missing(FakeMachine):
         self.assert_fails(r"uverbs0 of rxe0 does not have .* number \(231:192\)", LabError)
 
 
-class Provider(FakeMachine):
+class MachineWithProvider(FakeMachine):
     def setUp(self) -> None:
         super().setUp()
         self.add_node(VERBS_CLASS, "uverbs0", "rxe0")
@@ -163,6 +164,8 @@ class Provider(FakeMachine):
         os.symlink("libcoherdma-rdmav34.so", self.path(f"{plugins}/libcoherdma-rdmav59.so"))
         return self.path(plugin)
 
+
+class Provider(MachineWithProvider):
     def test_plugin_is_mounted_read_only_under_all_names(self) -> None:
         plugin = self.install(f"lib/{os.uname().machine}-linux-gnu")
         prefixes = (self.path("nonexistent"), self.prefix)
@@ -201,7 +204,166 @@ class Provider(FakeMachine):
             cdi.find_plugin((self.prefix,))
 
 
+@unittest.skipIf(os.geteuid() != 0, "needs root")
+class ProviderOfRoot(MachineWithProvider):
+    """What root mounts in containers only root may write."""
+
+    OTHER_UID = 65533
+
+    def edits(self, plugin: str) -> "dict[str, object]":
+        edits: "dict[str, object]" = cdi.make_specification(self.root, plugin=plugin)[
+            "containerEdits"
+        ]
+        return edits
+
+    def assert_refused(self, plugin: str, path: str, reason: str) -> None:
+        with self.assertRaises(LabError) as raised:
+            self.edits(plugin)
+        message = str(raised.exception)
+        self.assertIn(f"--with-provider: {path} {reason}", message)
+        remedy = (
+            f"chmod go-w {path}" if "writ" in reason else "install -Dt /usr/local/lib/libibverbs "
+        )
+        self.assertIn(f"try: sudo {remedy}", message)
+        self.assertEqual(message.count("\n"), 0)
+
+    def test_plugin_that_others_can_write_is_refused(self) -> None:
+        plugin = self.install("lib64")
+        for mode in (0o664, 0o646):
+            os.chmod(plugin, mode)
+            self.assert_refused(plugin, plugin, "can be written by others than root")
+        os.chmod(plugin, 0o644)
+        self.assertIn("mounts", self.edits(plugin))
+        os.chown(plugin, self.OTHER_UID, 0)
+        self.assert_refused(plugin, plugin, f"belongs to user {self.OTHER_UID}")
+
+    def test_plugin_in_folder_that_others_can_write_is_refused(self) -> None:
+        plugin = self.install("lib64")
+        for folder in (os.path.dirname(plugin), self.path("usr/lib64"), self.root):
+            for mode in (0o775, 0o757):
+                os.chmod(folder, mode)
+                self.assert_refused(plugin, folder, "can be written by others than root")
+            os.chmod(folder, 0o1777)
+            self.assertIn("mounts", self.edits(plugin))
+            os.chmod(folder, 0o755)
+            os.chown(folder, self.OTHER_UID, 0)
+            self.assert_refused(plugin, folder, f"belongs to user {self.OTHER_UID}")
+            os.chown(folder, 0, 0)
+
+    def test_each_mounted_file_is_examined(self) -> None:
+        plugin = self.install("lib64")
+        sibling = os.path.join(os.path.dirname(plugin), "libcoherdma-rdmav60.so")
+        self.write_file("usr/lib64/libibverbs/libcoherdma-rdmav60.so", "plugin")
+        os.chmod(sibling, 0o666)
+        self.assert_refused(plugin, sibling, "can be written by others than root")
+
+    def test_links_are_followed(self) -> None:
+        plugin = self.install("lib64")
+        link = os.path.join(os.path.dirname(plugin), "libcoherdma-rdmav60.so")
+        self.write_file("home/user/plugin.so", "plugin")
+        os.symlink("../../../home/user/plugin.so", link)
+        self.assertIn("mounts", self.edits(plugin))
+        os.chown(self.path("home/user"), self.OTHER_UID, 0)
+        self.assert_refused(plugin, self.path("home/user"), f"belongs to user {self.OTHER_UID}")
+        # A link of another user, in a sticky folder, to a file of root.
+        os.chown(self.path("home/user"), 0, 0)
+        os.chmod(self.path("home"), 0o1777)
+        os.symlink("user", self.path("home/link"))
+        os.lchown(self.path("home/link"), self.OTHER_UID, 0)
+        os.unlink(link)
+        os.symlink(self.path("home/link/plugin.so"), link)
+        self.assert_refused(plugin, self.path("home/link"), f"belongs to user {self.OTHER_UID}")
+
+    def test_plugin_of_environment_is_examined(self) -> None:
+        os.environ["COHERDMA_PROVIDER"] = plugin = self.install("build")
+        os.chown(self.path("usr/build"), self.OTHER_UID, 0)
+        self.assert_refused(
+            cdi.find_plugin(), self.path("usr/build"), f"belongs to user {self.OTHER_UID}"
+        )
+        with unittest.mock.patch("os.geteuid", return_value=self.OTHER_UID):
+            self.assertIn("mounts", self.edits(plugin))
+
+
 class Output(FakeMachine):
+    def assert_written(self, path: str, text: str) -> None:
+        self.assertTrue(stat.S_ISREG(os.lstat(path).st_mode))
+        with open(path, encoding="utf-8") as file:
+            self.assertEqual(file.read(), text)
+
+    def test_link_as_output_is_replaced_and_its_target_kept(self) -> None:
+        self.write_file("victim", "precious")
+        for target in ("victim", self.path("victim"), "missing"):
+            os.symlink(target, self.path("out.json"))
+            cdi.write_atomically(self.path("out.json"), "text")
+            self.assert_written(self.path("out.json"), "text")
+            self.assert_written(self.path("victim"), "precious\n")
+            os.unlink(self.path("out.json"))
+        self.assertFalse(os.path.lexists(self.path("missing")))
+
+    def test_link_with_name_of_temporary_file_is_not_followed(self) -> None:
+        self.write_file("victim", "precious")
+        for number in range(-1, 9):  # also the PID of a child
+            os.symlink("victim", self.path(f".out.json.{os.getpid() + number}.part"))
+        cdi.write_atomically(self.path("out.json"), "text")
+        self.assert_written(self.path("out.json"), "text")
+        self.assert_written(self.path("victim"), "precious\n")
+
+    def test_pipe_that_becomes_a_link_is_replaced(self) -> None:
+        os.mkfifo(self.path("pipe"))
+        self.write_file("victim", "precious")
+        os.symlink("victim", self.path("out.json"))
+        with unittest.mock.patch("os.stat", return_value=os.stat(self.path("pipe"))):
+            cdi.write_atomically(self.path("out.json"), "text")
+        self.assert_written(self.path("out.json"), "text")
+        self.assert_written(self.path("victim"), "precious\n")
+
+    def test_mode_follows_umask(self) -> None:
+        for umask, mode in ((0o022, 0o644), (0o077, 0o600), (0, 0o666)):
+            self.addCleanup(os.umask, os.umask(umask))
+            cdi.write_atomically(self.path("out.json"), "text")
+            self.assertEqual(stat.S_IMODE(os.stat(self.path("out.json")).st_mode), mode)
+
+    def test_pipe_and_terminal_are_written(self) -> None:
+        os.mkfifo(self.path("pipe"))
+        read_end = os.open(self.path("pipe"), os.O_RDONLY | os.O_NONBLOCK)
+        self.addCleanup(os.close, read_end)
+        os.symlink("pipe", self.path("link"))
+        for name in ("pipe", "link"):
+            cdi.write_atomically(self.path(name), "text")
+            self.assertEqual(os.read(read_end, 100), b"text")
+        terminal, user_end = os.openpty()
+        self.addCleanup(os.close, terminal)
+        self.addCleanup(os.close, user_end)
+        cdi.write_atomically(os.ttyname(user_end), "text")
+        self.assertEqual(os.read(terminal, 100), b"text")
+
+    def test_standard_output_is_written_and_stays(self) -> None:
+        script = (
+            "import os, sys; from lab.devices import cdi; print('before', flush=True); "
+            "cdi.write_atomically(sys.argv[1], 'text'); "
+            "print(' after', os.path.islink('/dev/stdout'), os.listdir('/dev'))"
+        )
+        # With a /dev of its own: the machine's is not at risk.
+        make_dev = (
+            "mount -t tmpfs dev /dev && ln -s /proc/self/fd /proc/self/fd/1 /dev && "
+            'mv /dev/1 /dev/stdout && exec "$@"'
+        )
+        unshare = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
+        if subprocess.run(
+            [*unshare, "mount -t tmpfs dev /dev"], stderr=subprocess.DEVNULL
+        ).returncode:
+            self.skipTest("mount namespaces are not permitted")
+        for path in ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"):
+            argv = [*unshare, make_dev, "sh", sys.executable, "-c", script, path]
+            env = dict(os.environ, PYTHONPATH=SCRIPTS)
+            expected = "before\ntext after True ['stdout', 'fd']\n"
+            piped = subprocess.run(argv, env=env, stdout=subprocess.PIPE, text=True)
+            self.assertEqual(piped.stdout, expected)
+            with open(self.path("redirected"), "w+", encoding="utf-8") as file:
+                subprocess.run(argv, env=env, stdout=file)
+                file.seek(0)
+                self.assertEqual(file.read(), expected)
+
     def test_output_is_written_atomically(self) -> None:
         path = self.path("softrdma.json")
         cdi.write_atomically(path, "first")

@@ -116,6 +116,19 @@ class Files(InFolder):
             self.assertEqual(os.listdir(self.folder), ["new.conf"])
             os.unlink(path)
 
+    def test_link_with_name_of_new_or_temporary_file_is_not_followed(self) -> None:
+        self.write_files(victim="precious")
+        path = persistent.config_path("new")
+        os.symlink("victim.conf", f"{path}.{os.getpid()}.part")
+        persistent.write_config("new", DeviceConfig("siw"))
+        self.assertFalse(os.path.islink(path))
+        os.symlink("missing.conf", persistent.config_path("link"))
+        with self.assertRaisesRegex(LabError, "cannot write .*/link.conf: File exists"):
+            persistent.write_config("link", DeviceConfig("siw"))
+        with open(persistent.config_path("victim"), encoding="utf-8") as file:
+            self.assertEqual(file.read(), "precious")
+        self.assertFalse(os.path.exists(persistent.config_path("missing")))
+
 
 class Units(InFolder):
     def generate_units(self) -> "tuple[list[str], str]":
