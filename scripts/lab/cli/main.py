@@ -132,7 +132,8 @@ def _add_place_options(parser: Parser, default_driver: str) -> None:
         dest="backend",
         choices=("auto", "here", "uml", "qemu"),
         default="auto",
-        help="the running kernel, a user-mode kernel, a QEMU guest, or the first that works (auto)",
+        help="the running kernel (root; keeps all files that are written), a user-mode kernel, "
+        "a QEMU guest, or the first that works (auto)",
     )
     parser.add_argument(
         "--driver",

@@ -10,6 +10,7 @@ import os
 from ..core import progress, run_request
 from ..core.errors import Unavailable, UsageError
 from ..core.run_request import MAX_HOSTS, RunRequest, Wire
+from ..devices import soft_devices
 from ..run import run_local
 
 DRIVERS = {"rxe": ["rxe"], "siw": ["siw"], "both": ["rxe", "siw"]}
@@ -19,34 +20,57 @@ def run(options: argparse.Namespace) -> int:
     """Returns the command's exit status."""
     request = _make_request(options)
     backend = options.backend  # --in: auto, here, uml or qemu
-    reason_not_local = _reason_not_local(request)
-    if backend == "here" and reason_not_local:
-        other_backend = "uml" if run_request.reason_for_kernel_per_host(request) else "qemu"
-        raise Unavailable(f"{reason_not_local}; use: softrdma run --in {other_backend}")
-    if backend in ("auto", "here") and not reason_not_local:
-        if request.writable_folders:
-            progress.note("--write has no effect on the running kernel: all files are kept")
-        return run_local.run(request)
+    reason_not_local = ""
+    if backend in ("auto", "here"):
+        reason_not_local = _reason_not_local(request)
+        if not reason_not_local:
+            try:
+                return run_local.run(request, _local_note(request, backend))
+            except run_local.DevicesNotMade as problem:
+                reason_not_local = str(problem)
+        if backend == "here":
+            has_remedy = "softrdma run --in " in reason_not_local
+            remedy = "" if has_remedy else f"; use: softrdma run --in {_select_guest(request)}"
+            raise Unavailable(reason_not_local + remedy)
     if backend == "auto":
-        backend = _select_guest(request, reason_not_local)
+        backend = _select_guest(request)
+        _note_guest(request, backend, reason_not_local)
     return _run_uml(request) if backend == "uml" else _run_qemu(request)
 
 
-def _select_guest(request: RunRequest, reason_not_local: str) -> str:
+def _local_note(request: RunRequest, backend: str) -> str:
+    """What a caller has to know of a run on the running kernel."""
+    write_note = "--write has no effect on the running kernel: all files are kept"
+    if backend == "here":
+        return write_note if request.writable_folders else ""
+    drivers = " and ".join(request.drivers)
+    modules = " and ".join(soft_devices.MODULES[driver] for driver in request.drivers)
+    return (
+        f"using the running kernel {os.uname().release}, which has {drivers}, as root: "
+        f"all files that the command writes are kept{', also without --write' if request.writable_folders else ''}, "
+        f"and {modules} {'stays' if len(request.drivers) == 1 else 'stay'} loaded; "
+        f"for a kernel that is thrown away: --in {'uml' if request.arch == 'amd64' else 'qemu'}"
+    )
+
+
+def _select_guest(request: RunRequest) -> str:
     """uml or qemu, for a command that cannot run on the running kernel."""
     from ..debian import packages
     from ..kernel import uml_kernels
 
-    can_use_uml = request.arch == packages.machine_arch() and not request.suite
     # QEMU guests cannot be connected.
-    if run_request.reason_for_kernel_per_host(request) or (
-        can_use_uml and uml_kernels.is_built(request.kernel)
-    ):
-        progress.note(f"{reason_not_local}; using a user-mode kernel")
+    if run_request.reason_for_kernel_per_host(request):
         return "uml"
+    can_use_uml = request.arch == packages.machine_arch() and not request.suite
+    return "uml" if can_use_uml and uml_kernels.is_built(request.kernel) else "qemu"
+
+
+def _note_guest(request: RunRequest, backend: str, reason_not_local: str) -> None:
+    if backend == "uml":
+        progress.note(f"{reason_not_local}; using a user-mode kernel")
+        return
     hint = "" if request.suite else " (a user-mode kernel is much faster: softrdma kernel build)"
     progress.note(f"{reason_not_local}; using a QEMU guest{hint}")
-    return "qemu"
 
 
 def _run_uml(request: RunRequest) -> int:
@@ -157,4 +181,4 @@ def _reason_not_local(request: RunRequest) -> str:
     release = os.uname().release
     if request.kernel and not debian_kernels.release_matches(release, request.kernel):
         return f"the running kernel is {release}"
-    return run_local.reason_unusable(request.drivers)
+    return run_local.reason_unusable(request.drivers, request.hosts)

@@ -331,9 +331,15 @@ def _allow_nonlocal_bind(undo: supervisor.Undo) -> None:
         old_value = file.read()
 
     def restore() -> None:
-        with open(NONLOCAL_BIND, "w", encoding="ascii") as file:
+        with contextlib.suppress(OSError), open(NONLOCAL_BIND, "w", encoding="ascii") as file:
             file.write(old_value)
 
     undo.callback(restore)
-    with open(NONLOCAL_BIND, "w", encoding="ascii") as file:
-        file.write("1")
+    try:
+        with open(NONLOCAL_BIND, "w", encoding="ascii") as file:
+            file.write("1")
+    except OSError as problem:
+        raise Unavailable(
+            f"two hosts of this kernel's rxe need {NONLOCAL_BIND}, which cannot be written: {problem.strerror}; "
+            "use: softrdma run --in uml"
+        ) from problem

@@ -6,6 +6,7 @@ connection before that fails with a completion error. wait_until_ready() waits
 for the GID.
 """
 
+import errno
 import json
 import os
 import time
@@ -13,6 +14,7 @@ from typing import Any, List, NamedTuple, Optional
 
 from ..core import subprocesses
 from ..core.errors import LabError, Unavailable
+from . import privileges
 
 SYSFS = "/sys/class/infiniband"
 READY_TIMEOUT_SECONDS = 10.0
@@ -20,6 +22,8 @@ READY_TIMEOUT_SECONDS = 10.0
 MTU = 9000
 
 MODULES = {"rxe": "rdma_rxe", "siw": "siw"}
+CONNECTION_MODULE = "rdma_ucm"
+NOT_PERMITTED = tuple(os.strerror(code) for code in (errno.EPERM, errno.EACCES, errno.EROFS))
 
 
 class Gid(NamedTuple):
@@ -27,8 +31,18 @@ class Gid(NamedTuple):
     text: str
 
 
+def _run_program(argv: List[str], stdin_text: str = "", error_text: Optional[str] = None) -> str:
+    """Raises Unavailable if the program is not permitted what it does."""
+    try:
+        return subprocesses.capture_output(argv, stdin_text=stdin_text, error_text=error_text)
+    except LabError as problem:
+        if any(text in str(problem) for text in NOT_PERMITTED):
+            raise Unavailable(str(problem)) from problem
+        raise
+
+
 def run_ip(*arguments: str) -> str:
-    return subprocesses.capture_output(
+    return _run_program(
         [subprocesses.require_program("ip", "iproute2", "making a device"), *arguments]
     )
 
@@ -39,7 +53,7 @@ def run_ip_batch(commands: List[List[str]], netns: Optional[str] = None) -> None
     lines = "".join(" ".join(arguments) + "\n" for arguments in commands)
     netns_option = ["-n", netns] if netns else []
     argv = [program, *netns_option, "-batch", "-"]
-    subprocesses.capture_output(argv, stdin_text=lines, error_text="ip failed")
+    _run_program(argv, stdin_text=lines, error_text="ip failed")
 
 
 def run_ip_json(*arguments: str) -> List[Any]:
@@ -51,7 +65,7 @@ def run_rdma(*arguments: str, netns: Optional[str] = None) -> str:
     if netns:
         ip = subprocesses.require_program("ip", "iproute2", "making a device")
         argv = [ip, "netns", "exec", netns, *argv]
-    return subprocesses.capture_output(argv)
+    return _run_program(argv)
 
 
 def rdma_links(netns: Optional[str] = None) -> List[Any]:
@@ -104,21 +118,26 @@ def _is_listed(module: str, index: str, suffixes: "tuple[str, ...]") -> bool:
         return False
 
 
+def missing_modules(driver: str) -> List[str]:
+    """The modules that are not loaded yet: the driver and rdma_ucm."""
+    return [module for module in (MODULES[driver], CONNECTION_MODULE) if not _is_loaded(module)]
+
+
 def load_modules(driver: str) -> None:
     """Load the driver and rdma_ucm."""
     reason = reason_unusable(driver)
     if reason:
         raise Unavailable(f"{reason}. {_module_remedy()}")
-    if os.geteuid() != 0:
-        raise Unavailable(
-            "making a device on the running kernel needs root; try: sudo softrdma …, or softrdma run --in qemu"
+    modules = missing_modules(driver)
+    reason = privileges.reason_not_permitted(modules)
+    if reason:
+        remedy = "sudo softrdma …, or " if os.geteuid() != 0 else ""
+        raise Unavailable(f"{reason}; try: {remedy}softrdma run --in qemu")
+    for module in modules:
+        modprobe = subprocesses.require_program("modprobe", "kmod", "loading a kernel module")
+        subprocesses.run_long(
+            [modprobe, module], f"cannot load the module {module}", error_class=Unavailable
         )
-    for module in (MODULES[driver], "rdma_ucm"):
-        if not _is_loaded(module):
-            modprobe = subprocesses.require_program("modprobe", "kmod", "loading a kernel module")
-            subprocesses.run_long(
-                [modprobe, module], f"cannot load the module {module}", error_class=Unavailable
-            )
 
 
 def _module_remedy() -> str:

@@ -7,31 +7,41 @@ import subprocess
 from typing import Dict, List
 
 from ..core import progress, supervisor
-from ..core.errors import LabError, exec_status
+from ..core.errors import LabError, Unavailable, exec_status
 from ..core.run_request import RunRequest
-from ..devices import device_lifecycle, hosts, on_command, soft_devices
+from ..devices import device_lifecycle, hosts, on_command, privileges, soft_devices
 
 
-def reason_unusable(drivers: List[str]) -> str:
-    """Why the running kernel cannot be used; empty if it can."""
+class DevicesNotMade(Unavailable):
+    """The devices could not be made. What was made is removed, and the command has not begun."""
+
+
+def reason_unusable(drivers: List[str], num_hosts: int) -> str:
+    """Why the running kernel cannot be used; empty if it can, as far as is known without an attempt."""
+    missing_modules = []
     for driver in drivers:
         reason = soft_devices.reason_unusable(driver)
         if reason:
             return reason
-    if os.geteuid() != 0:
-        return "making devices on the running kernel needs root"
-    return ""
+        missing_modules += soft_devices.missing_modules(driver)
+    reason = privileges.reason_not_permitted(missing_modules, num_hosts)
+    return reason or privileges.reason_for_no_nodes()
 
 
-def run(request: RunRequest) -> int:
-    """Returns the command's exit status."""
+def run(request: RunRequest, note: str) -> int:
+    """Returns the command's exit status. note: printed before the command begins."""
     with supervisor.Undo() as undo:
         folder = os.path.join(supervisor.make_run_folder(undo), "bin")
-        all_hosts = hosts.make_hosts(request.drivers, request.hosts, request.wire, undo)
+        try:
+            all_hosts = hosts.make_hosts(request.drivers, request.hosts, request.wire, undo)
+        except Unavailable as problem:
+            raise DevicesNotMade(str(problem)) from problem
         prefix = on_command.install(folder, all_hosts, all_hosts[0])
         # A device cannot be removed while a process uses it.
         undo.callback(supervisor.kill_descendants)
         env = on_command.command_environment(folder, all_hosts, all_hosts[0], dict(os.environ))
+        if note:
+            progress.note(note)
         return _run_command([*prefix, *request.argv], env)
 
 

@@ -192,3 +192,57 @@ has_no_process() { ! pgrep -f "$1" >/dev/null; } # PATTERN
     done
 }
 has_ended() { ! kill -0 "$1" 2>/dev/null; } # PID
+
+# without_guest_kernels: `run` finds no kernel for a guest, and cannot fetch one, so that a test sees what it selects.
+without_guest_kernels() { export SOFTRDMA_CACHE=$BATS_TEST_TMPDIR/none SOFTRDMA_MIRROR=http://127.0.0.1:9/debian; }
+
+@test "run says that it uses the running kernel, what it leaves, and how to avoid it" {
+    run -0 --separate-stderr softrdma run --driver both -- echo printed
+    # shellcheck disable=SC2154
+    echo "$stderr"
+    # shellcheck disable=SC2154
+    [[ $output == printed && ${#stderr_lines[@]} == 1 ]]
+    [[ $stderr == *"the running kernel $(uname -r)"*'all files'*'are kept'*'rdma_rxe and siw stay loaded'*'--in uml' ]]
+    run -0 --separate-stderr softrdma run --write "$BATS_TEST_TMPDIR" -- true
+    [[ $stderr == *'are kept, also without --write'* && ${#stderr_lines[@]} == 1 ]]
+    for options in '-q' '--in here'; do
+        # shellcheck disable=SC2086 # words
+        run -0 --separate-stderr softrdma run $options -- true
+        [[ -z $stderr ]]
+    done
+}
+
+@test "run as root without a capability selects a guest, and --in here names the capability" {
+    without_guest_kernels
+    before=$(snapshot)
+    for capability in net_admin sys_admin; do
+        limited=(setpriv --bounding-set "-$capability" "$BATS_TEST_DIRNAME/../../../scripts/softrdma" run --hosts 2)
+        run -77 "${limited[@]}" --in here -- touch /tmp/ran
+        [[ $output == *"needs CAP_${capability^^}, which this process lacks"*'; use: softrdma run --in '* && ${#lines[@]} == 1 ]]
+        run -77 "${limited[@]}" -- touch /tmp/ran
+        [[ ${lines[0]} == *"needs CAP_${capability^^}"*'; using a QEMU guest'* ]]
+    done
+    run -77 unshare --user --map-root-user "$BATS_TEST_DIRNAME/../../../scripts/softrdma" run --in here -- touch /tmp/ran
+    [[ $output == *'user namespace'* && ! -e /tmp/ran ]]
+    expect_unchanged "$before"
+}
+
+@test "run selects a guest if the kernel refuses the device, and leaves no trace of the attempt" {
+    without_guest_kernels
+    before=$(snapshot)
+    # The interface can be made, the RDMA device cannot.
+    printf '#!/bin/sh\nexec setpriv --bounding-set -net_admin %s "$@"\n' "$(command -v rdma)" >"$BATS_TEST_TMPDIR/rdma"
+    chmod +x "$BATS_TEST_TMPDIR/rdma"
+    PATH=$BATS_TEST_TMPDIR:$PATH
+    for options in '' '--driver both' '--driver siw --hosts 2'; do
+        # shellcheck disable=SC2086 # words
+        run -77 softrdma run $options -- touch /tmp/ran
+        echo "$output"
+        [[ ${lines[0]} == *'rdma'*'Operation not permitted; using a QEMU guest'* ]]
+        # shellcheck disable=SC2086 # words
+        run -77 softrdma run --in here $options -- touch /tmp/ran
+        [[ $output == *'Operation not permitted; use: softrdma run --in '* && ${#lines[@]} == 1 ]]
+        expect_unchanged "$before"
+    done
+    [[ ! -e /tmp/ran ]]
+}

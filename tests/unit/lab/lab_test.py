@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 from contextlib import redirect_stdout
 
 TEST_FOLDER = os.path.dirname(os.path.realpath(__file__))
@@ -20,7 +21,8 @@ sys.dont_write_bytecode = True
 
 from lab.cli import main  # noqa: E402
 from lab.core import supervisor  # noqa: E402
-from lab.devices import soft_devices  # noqa: E402
+from lab.core.errors import LabError, Unavailable  # noqa: E402
+from lab.devices import hosts, privileges, soft_devices  # noqa: E402
 from lab.run import initramfs, switch  # noqa: E402
 
 
@@ -29,6 +31,24 @@ class Gids(unittest.TestCase):
         self.assertEqual(
             soft_devices.ipv4_mapped_gid("198.18.0.1"), "0000:0000:0000:0000:0000:ffff:c612:0001"
         )
+
+
+class RefusedPrograms(unittest.TestCase):
+    def test_program_that_is_not_permitted_makes_the_kernel_unavailable(self) -> None:
+        with self.assertRaisesRegex(Unavailable, "Operation not permitted"):
+            soft_devices._run_program(
+                ["sh", "-c", "echo error: Operation not permitted >&2; exit 1"]
+            )
+        with self.assertRaises(LabError) as raised:
+            soft_devices._run_program(["sh", "-c", "echo No such device >&2; exit 1"])
+        self.assertEqual(raised.exception.status, 1)
+
+    def test_read_only_setting_makes_two_hosts_unavailable(self) -> None:
+        path = "/proc/sys/kernel/ostype"  # not even root can open it for writing
+        with unittest.mock.patch.object(hosts, "NONLOCAL_BIND", path), self.assertRaisesRegex(
+            Unavailable, f"{path}, which cannot be written: Permission denied; use: .*--in uml"
+        ), supervisor.Undo() as undo:
+            hosts._allow_nonlocal_bind(undo)
 
 
 class LocalCommand(unittest.TestCase):
@@ -75,6 +95,74 @@ class LocalCommand(unittest.TestCase):
     def test_signal_of_command_is_its_status(self) -> None:
         with self.start("kill -KILL $$") as front:
             self.assertEqual(front.wait(), 128 + signal.SIGKILL)
+
+
+class Privileges(unittest.TestCase):
+    def reason(self, prefix: "list[str]", missing_modules: str = "", num_hosts: int = 1) -> str:
+        """Of a process that the prefix starts."""
+        call = f"privileges.reason_not_permitted({missing_modules.split()!r}, {num_hosts})"
+        program = f"from lab.devices import privileges; print({call})"
+        result = subprocess.run(
+            [*prefix, "/usr/bin/python3", "-B", "-c", program],
+            env=dict(os.environ, PYTHONPATH=os.path.join(TOP_FOLDER, "scripts")),
+            capture_output=True,
+            text=True,
+        )
+        if result.returncode:
+            self.skipTest(f"not permitted here: {result.stderr}")
+        return result.stdout.strip()
+
+    def test_root_of_user_namespace_may_not(self) -> None:
+        self.assertIn("user namespace", self.reason(["unshare", "--user", "--map-root-user"]))
+
+    @unittest.skipIf(os.geteuid() != 0, "needs root")
+    def test_missing_capability_is_named(self) -> None:
+        def without(*names: str) -> "list[str]":
+            return ["setpriv", "--bounding-set", ",".join(f"-{name}" for name in names)]
+
+        self.assertIn(
+            "devices on the running kernel needs CAP_NET_ADMIN", self.reason(without("net_admin"))
+        )
+        unloaded = self.reason(without("sys_module"), missing_modules="siw rdma_ucm")
+        self.assertIn("loading the module siw needs CAP_SYS_MODULE", unloaded)
+        self.assertEqual(self.reason(without("sys_module", "sys_admin")), "")
+        two_hosts = self.reason(without("sys_admin"), num_hosts=2)
+        self.assertIn("making hosts on the running kernel needs CAP_SYS_ADMIN", two_hosts)
+        self.assertEqual(self.reason([], "siw", 2), "")
+
+    @unittest.skipIf(os.geteuid() != 0, "needs root")
+    def test_user_may_not(self) -> None:
+        with unittest.mock.patch("os.geteuid", return_value=65534):
+            self.assertIn("needs root", privileges.reason_not_permitted([]))
+
+    def test_folder_without_new_nodes_is_found(self) -> None:
+        # A tmpfs as /dev, as in a container; then with the machine's nodes of RDMA devices.
+        reason = "from lab.devices import privileges; print(privileges.reason_for_no_nodes())"
+        script = (
+            f'mount --rbind /dev /mnt && mount -t tmpfs dev /dev && "$0" -B -c "{reason}" && '
+            f'mkdir /dev/infiniband && mount --rbind /mnt /dev/infiniband && "$0" -B -c "{reason}"'
+        )
+        result = subprocess.run(
+            [
+                "unshare",
+                "--user",
+                "--map-root-user",
+                "--mount",
+                "sh",
+                "-c",
+                script,
+                "/usr/bin/python3",
+            ],
+            env=dict(os.environ, PYTHONPATH=os.path.join(TOP_FOLDER, "scripts")),
+            capture_output=True,
+            text=True,
+        )
+        if result.returncode:
+            self.skipTest(f"not permitted here: {result.stderr}")
+        self.assertEqual(
+            result.stdout,
+            "/dev is a container's, in which the node of a new device does not appear\n\n",
+        )
 
 
 class SwitchProcess(unittest.TestCase):
