@@ -242,6 +242,11 @@ def make_memory_folder(undo: Undo) -> str:
     return _memory_folder
 
 
+def run_folder() -> str:
+    """The path of make_run_folder(), also in the front process. Empty in a guest."""
+    return _run_folder
+
+
 def front_pid() -> int:
     """The PID that names this run. A guest has no front process: the PID of the caller."""
     return _front_pid or os.getpid()

@@ -36,6 +36,8 @@ TABLES = {
 }  # base numbers of the routing tables; plus the host number
 NETNS_FOLDER = "/run/netns"
 NONLOCAL_BIND = "/proc/sys/net/ipv4/ip_nonlocal_bind"
+# Files in the folder of a run, for remove_hosts_of_run().
+NETNS_RECORD, BIND_RECORD = "netns_folder", "ip_nonlocal_bind"
 DELAY_QUEUE_PACKETS = 100_000  # netem drops packets beyond this while it delays others
 
 
@@ -95,6 +97,7 @@ def _make_two_hosts(drivers: List[str], undo: supervisor.Undo) -> List[Host]:
         )
     if not _is_netns_folder_mounted():
         undo.callback(_remove_netns_folder)
+        _record_change(NETNS_RECORD)
     use_netns = "rxe" not in drivers or _rxe_supports_netns()
     namespaces = [_netns_name(number) for number in (1, 2)] if use_netns else []
     if use_netns:
@@ -129,11 +132,26 @@ def remove_hosts_of_run(front_pid: int) -> None:
             if link.get("netdev"):
                 soft_devices.run_rdma("link", "delete", link["ifname"], netns=name)
         _remove_netns(name)
-    if namespaces:
-        _remove_netns_folder()
     for driver in NETWORKS:
         if _read_alias(_netdev_name(driver, 1)) == _netdev_alias(front_pid):
             _remove_wire(driver)
+    if os.path.exists(_record_path(NETNS_RECORD)):
+        _remove_netns_folder()
+    with contextlib.suppress(FileNotFoundError), open(
+        _record_path(BIND_RECORD), encoding="ascii"
+    ) as file:
+        _write_nonlocal_bind(file.read())
+
+
+def _record_path(name: str) -> str:
+    return os.path.join(supervisor.run_folder(), name)
+
+
+def _record_change(name: str, old_value: str = "") -> None:
+    """Let remove_hosts_of_run() undo a change of the system. A guest has no run folder, and ends."""
+    if os.path.isdir(supervisor.run_folder()):
+        with open(_record_path(name), "w", encoding="ascii") as file:
+            file.write(old_value)
 
 
 def host_environment(hosts: List[Host], host: Host) -> Dict[str, str]:
@@ -327,17 +345,23 @@ def _remove_netns_folder() -> None:
 
 def _allow_nonlocal_bind(undo: supervisor.Undo) -> None:
     """Let programs bind() to the addresses of the wire, which are in no local routing table."""
+    old_value = _read_nonlocal_bind()
+    undo.callback(_write_nonlocal_bind, old_value)
+    _record_change(BIND_RECORD, old_value)
+    _write_nonlocal_bind("1")
+
+
+def _read_nonlocal_bind() -> str:
     with open(NONLOCAL_BIND, encoding="ascii") as file:
-        old_value = file.read()
+        return file.read().strip()
 
-    def restore() -> None:
-        with contextlib.suppress(OSError), open(NONLOCAL_BIND, "w", encoding="ascii") as file:
-            file.write(old_value)
 
-    undo.callback(restore)
+def _write_nonlocal_bind(value: str) -> None:
+    if _read_nonlocal_bind() == value:  # also in /proc/sys that is read-only
+        return
     try:
         with open(NONLOCAL_BIND, "w", encoding="ascii") as file:
-            file.write("1")
+            file.write(value)
     except OSError as problem:
         raise Unavailable(
             f"two hosts of this kernel's rxe need {NONLOCAL_BIND}, which cannot be written: {problem.strerror}; "

@@ -8,13 +8,15 @@ source "$BATS_TEST_DIRNAME/../lib/lib.bash"
 
 softrdma() { "$BATS_TEST_DIRNAME/../../../scripts/softrdma" "$@"; }
 
-# snapshot: what `up` could leave: interfaces, RDMA links, namespaces, mounts, records.
+# snapshot: what `up` could leave: interfaces, RDMA links, namespaces, mounts, records, and settings.
 snapshot() {
     ip -o link | sed 's/^[0-9]*: //' | grep -o '^[^:]*'
     rdma link
     ip netns
     cut -d' ' -f1-3 /proc/self/mounts
     ls /run/softrdma
+    cat /proc/sys/net/ipv4/ip_nonlocal_bind
+    ip rule
 }
 
 expect_unchanged() { # BEFORE
@@ -171,7 +173,7 @@ has_no_process() { ! pgrep -f "$1" >/dev/null; } # PATTERN
 
 @test "run --in here whose worker is killed leaves no trace and no daemon" {
     before=$(snapshot)
-    for options in '--driver rxe' '--driver siw' '--driver siw --hosts 2'; do
+    for options in '--driver rxe' '--driver siw' '--driver rxe --hosts 2' '--driver siw --hosts 2'; do
         # shellcheck disable=SC2086 # words
         lib=$lib "$BATS_TEST_DIRNAME/../../../scripts/softrdma" run --in here $options -- sh -c '
             trap "" TERM

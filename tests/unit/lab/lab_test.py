@@ -45,10 +45,12 @@ class RefusedPrograms(unittest.TestCase):
 
     def test_read_only_setting_makes_two_hosts_unavailable(self) -> None:
         path = "/proc/sys/kernel/ostype"  # not even root can open it for writing
-        with unittest.mock.patch.object(hosts, "NONLOCAL_BIND", path), self.assertRaisesRegex(
+        with unittest.mock.patch.object(
+            hosts, "NONLOCAL_BIND", path
+        ), supervisor.Undo() as undo, self.assertRaisesRegex(
             Unavailable, f"{path}, which cannot be written: Permission denied; use: .*--in uml"
-        ), supervisor.Undo() as undo:
-            hosts._allow_nonlocal_bind(undo)
+        ):
+            hosts._allow_nonlocal_bind(undo)  # the end of Undo succeeds: nothing was changed
 
 
 class LocalCommand(unittest.TestCase):
