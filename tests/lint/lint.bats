@@ -69,6 +69,13 @@ expect_none() {
     # buildd is Debian's word, iif is of nft, inout of DAT; .TE ends a table of a manual page.
     codespell --ignore-words-list buildd,iif,inout,te "${source[@]}" "${prose[@]}"
 }
+@test "each action of a workflow is named by a commit, with its version" {
+    # A tag, unlike a commit, can later name other code.
+    with_name '\.(ya?ml|md)$' | tr '\n' '\0' |
+        { xargs -0 grep -nHE '(^|[[:blank:]{,-])uses:[[:blank:]]+[^[:blank:]]' || true; } |
+        { grep -vE 'uses: ([[:alnum:]_.-]+/)+[[:alnum:]_.-]+@[0-9a-f]{40} # v[0-9]+(\.[0-9]+){2}$' || true; } |
+        expect_none 'actions are not named as uses: OWNER/NAME@COMMIT # vN.N.N'
+}
 @test "no line ends in blanks" {
     # Context lines of a patch may.
     printf '%s\0' "${all[@]}" | grep -zvE '\.(patch|diff)$' |
