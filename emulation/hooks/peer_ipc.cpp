@@ -10,6 +10,7 @@
 
 #include "peer_ipc.hpp"
 
+#include "core/memory/private_shm.hpp"
 #include "core/memory/robust_mutex.hpp"
 
 #include <atomic>
@@ -84,19 +85,31 @@ bool has_live_process(const process_slot &slot) noexcept {
 /// Maps the file that all emulating processes of the user share, and creates it if needed. nullptr:
 /// see reason.
 shm_layout *open_shm(std::string &reason) {
-    const std::string name = "/coherdma-emulation-" + std::to_string(geteuid());
-    const int fd = shm_open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    const std::string name = "coherdma-emulation-" + std::to_string(geteuid());
+    const int fd = open_private_shm(name, reason);
+    if (fd < 0)
+        return nullptr;
     struct stat status = {};
     void *mapped = MAP_FAILED;
     // The first process to lock the file initializes it. The kernel unlocks it if a process dies.
-    if (fd >= 0 && lockf(fd, F_LOCK, 0) == 0 && fstat(fd, &status) == 0 &&
-        status.st_uid == geteuid() &&
-        (status.st_size == sizeof(shm_layout) || ftruncate(fd, sizeof(shm_layout)) == 0))
+    int error = lockf(fd, F_LOCK, 0) == 0 && fstat(fd, &status) == 0 ? 0 : errno;
+    // A file of another size has another layout: processes that map it would lose its end.
+    const bool has_layout = status.st_size == 0 || status.st_size == sizeof(shm_layout);
+    if (error == 0 && has_layout)
+        // Allocates now: a store to a hole raises SIGBUS if memory has run out.
+        error = posix_fallocate(fd, 0, sizeof(shm_layout));
+    if (error == 0 && has_layout) {
         mapped = mmap(nullptr, sizeof(shm_layout), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        error = errno;
+    }
     if (mapped == MAP_FAILED) {
-        reason = "/dev/shm" + name + ": " + std::strerror(errno);
-        if (fd >= 0)
-            close(fd);
+        const std::string path = "/dev/shm/" + name;
+        reason = has_layout ? path + ": " + std::strerror(error)
+                            : path +
+                                  " is of another version of coherdma; when no emulated program "
+                                  "runs, type: rm " +
+                                  path;
+        close(fd);
         return nullptr;
     }
     auto *const shm = static_cast<shm_layout *>(mapped);

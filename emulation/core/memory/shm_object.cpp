@@ -6,6 +6,7 @@
 
 #include "shm_object.hpp"
 
+#include "private_shm.hpp"
 #include "robust_mutex.hpp"
 
 #include <atomic>
@@ -83,24 +84,20 @@ shm_object::shm_object(int fd, header *file_header, std::string name, std::size_
 std::shared_ptr<shm_object> shm_object::try_open(const std::string &name, std::size_t page_size,
                                                  std::size_t hash_bytes, std::string &reason,
                                                  bool &retry) {
-    const int fd =
-        shm_open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR);
+    const int fd = open_private_shm(name, reason);
+    if (fd < 0)
+        return nullptr;
     reason = "/dev/shm/" + name + ": ";
     struct stat status = {};
     void *mapped = MAP_FAILED;
     // The holder of the exclusive flock initializes the file. Exclusive to shared is not atomic:
     // another process may initialize the file in between, so it is checked under the shared lock.
-    bool is_creator = false;
-    if (fd >= 0 && fstat(fd, &status) == 0 && status.st_uid == geteuid()) {
-        is_creator = flock(fd, LOCK_EX | LOCK_NB) == 0;
-        if (!is_creator || (ftruncate(fd, 0) == 0 && ftruncate(fd, sizeof(header)) == 0))
-            mapped = mmap(nullptr, sizeof(header), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    }
+    const bool is_creator = flock(fd, LOCK_EX | LOCK_NB) == 0;
+    if (!is_creator || (ftruncate(fd, 0) == 0 && ftruncate(fd, sizeof(header)) == 0))
+        mapped = mmap(nullptr, sizeof(header), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (mapped == MAP_FAILED) {
-        reason +=
-            fd < 0 || status.st_uid == geteuid() ? std::strerror(errno) : "belongs to another user";
-        if (fd >= 0)
-            close(fd);
+        reason += std::strerror(errno);
+        close(fd);
         return nullptr;
     }
     auto *const file_header = static_cast<header *>(mapped);

@@ -1,0 +1,109 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+#
+# The file in /dev/shm by which emulated processes of a user send each other requests: one that another user made is
+# neither waited for nor used, and the program runs without it.
+
+bats_require_minimum_version 1.5.0
+source "$BATS_TEST_DIRNAME/../lib/lib.bash"
+
+setup() {
+    export RDMAV_DRIVERS=$BUILD/provider/libcoherdma COHERDMA_EMULATE=stale
+    device=$(device_fact rxe DEVICE)
+    shm=/dev/shm/coherdma-emulation-$EUID
+    rm -f "$shm"
+    sysctl -qw fs.protected_regular=0 fs.protected_hardlinks=0 # as strict as the oldest kernels
+    holder=''
+}
+teardown() {
+    [[ ! $holder ]] || kill "$holder"
+    rm -f "$shm"
+}
+
+# expect_note NOTE: the device is opened without requests between processes, for that reason.
+# shellcheck disable=SC2154 # stderr, of bats's run
+expect_note() {
+    run -0 --separate-stderr timeout "${LIMIT:-120}" ibv_devinfo -d "$device"
+    echo "$stderr"
+    [[ $output == *"hca_id:	$device"* ]]
+    [[ $stderr == *"requests of other processes on memory of this process are not checked: $1"* ]]
+}
+# run_as_other_user SCRIPT: in Python, which has the path of the file in argv, until the test ends.
+run_as_other_user() {
+    setpriv --reuid 65534 --regid 65534 --clear-groups python3 -c "import fcntl, os, signal, sys
+$1
+print('ready', flush=True)
+signal.pause()" "$shm" >"$BATS_TEST_TMPDIR/holder.out" 2>&1 3>&- &
+    holder=$!
+    wait_for_output holder ready
+}
+
+@test "a file of this user has no note" {
+    for try in 1 2; do
+        run -0 --separate-stderr ibv_devinfo -d "$device"
+        [[ $stderr != *'are not checked'* && $(stat -c '%u %a' "$shm") == "$EUID 600" ]] || { echo "$try: $stderr" && return 1; }
+    done
+}
+
+@test "a file of another user, with its locks held, is not waited for" {
+    run_as_other_user "fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
+os.fchmod(fd, 0o666)
+fcntl.flock(fd, fcntl.LOCK_EX)
+fcntl.lockf(fd, fcntl.LOCK_EX)"
+    expect_note "$shm belongs to user 65534, not to user $EUID; type: rm $shm"
+    [[ $(stat -c %s "$shm") == 0 ]]
+}
+
+@test "a file of another user, as long as that of this user, is not mapped" {
+    ibv_devinfo -d "$device"
+    size=$(stat -c %s "$shm")
+    rm "$shm"
+    run_as_other_user "fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
+os.fchmod(fd, 0o666)
+os.truncate(fd, $size)"
+    expect_note "$shm belongs to user 65534, not to user $EUID; type: rm $shm"
+}
+
+@test "a second name of a file of this user is not used, and the file is kept" {
+    (umask 077 && echo text >/dev/shm/original)
+    ln /dev/shm/original "$shm"
+    expect_note "$shm has another name, a hard link; type: rm $shm"
+    [[ $(</dev/shm/original) == text ]]
+    rm /dev/shm/original
+}
+
+@test "a file that other users can open, and a symbolic link, are not used" {
+    ibv_devinfo -d "$device"
+    chmod 644 "$shm"
+    expect_note "$shm can be opened by other users (mode 0644); type: rm $shm"
+    rm "$shm"
+    ln -s /dev/shm/target "$shm"
+    expect_note "$shm is a symbolic link; type: rm $shm"
+    [[ ! -e /dev/shm/target ]]
+}
+
+@test "a file of another version is not cut" {
+    echo 'another layout' >"$shm"
+    chmod 600 "$shm"
+    expect_note "$shm is of another version of coherdma; when no emulated program runs, type: rm $shm"
+    [[ $(<"$shm") == 'another layout' ]]
+}
+
+@test "a full /dev/shm does not end the program" {
+    mount -t tmpfs -o size=64k none /dev/shm
+    expect_note "$shm: No space left on device"
+    umount /dev/shm
+}
+
+@test "an ordinary user does not use a file of root" {
+    shm=/dev/shm/coherdma-emulation-65534
+    (umask 0 && : >"$shm")
+    # That user may not be able to enter the build folder.
+    mkdir /run/emulation_shm
+    cp "$BUILD"/provider/libcoherdma-*.so /run/emulation_shm
+    chmod 666 /dev/infiniband/uverbs*
+    RDMAV_DRIVERS=/run/emulation_shm/libcoherdma run -0 --separate-stderr timeout "${LIMIT:-120}" \
+        setpriv --reuid 65534 --regid 65534 --clear-groups ibv_devinfo -d "$device"
+    echo "$stderr"
+    [[ $stderr == *"are not checked: $shm belongs to user 0, not to user 65534; as root: rm $shm"* ]]
+}
