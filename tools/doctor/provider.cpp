@@ -18,6 +18,10 @@ void check_provider_config(const host &machine, report &results) {
         c.skip("requires libibverbs.");
     else if (const char *fix = provider_config::fix_command(setting.state))
         c.warn(evidence, NO_ADVICE, machine.with_sudo(fix));
+    else if (const auto exposed = setting.exposed())
+        c.warn(fmt::format("{} Users other than root can change the plugin: {}.", evidence,
+                           exposed->description()),
+               "Programs of all users load it.", machine.with_sudo(exposed->fix));
     else
         c.ok(evidence);
 }

@@ -29,6 +29,19 @@ struct options {
                                          hint.fix.empty() ? hint.explanation : hint.fix));
 }
 
+/// Throws if users other than root can change the plugin that all programs, and root's, would load.
+/// The configuration of an ordinary user, in the folder of --root, is not checked.
+void require_root_plugin(const host &machine, const std::string &driver_name) {
+    if (!machine.is_root)
+        return;
+    const std::string plugin = plugin_path(machine, driver_name);
+    if (const auto exposed = find_exposed_plugin(machine, plugin))
+        throw std::runtime_error(fmt::format(
+            "all programs would load {}, which users other than root can change: {}; install "
+            "coherdma's package, or type: {}",
+            machine.root + plugin, exposed->description(), exposed->fix));
+}
+
 /// Prints the edits. dry_run: does not make them.
 void apply_edits(const host &machine, const std::vector<file_edit> &edits, bool dry_run) {
     for (const file_edit &edit : edits) {
@@ -82,6 +95,8 @@ void run_command(bool enable, const options &opts) {
         throw_no_soft_driver(machine);
     const std::string driver_name =
         enable ? driver_name_for(machine, coherdma::api::find_plugin()) : "";
+    if (enable)
+        require_root_plugin(machine, driver_name);
     std::optional<folder_lock> lock;
     try {
         if (!opts.dry_run && machine.exists(DRIVER_FOLDER))

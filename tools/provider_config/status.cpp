@@ -71,7 +71,9 @@ nlohmann::ordered_json as_json(const coherdma_line &line) {
     return {{"file", line.file},
             {"line", line.line_num},
             {"plugin", line.plugin},
-            {"exists", line.exists}};
+            {"exists", line.exists},
+            {"exposed", line.exposed ? nlohmann::ordered_json(line.exposed->description())
+                                     : nlohmann::ordered_json()}};
 }
 
 void print_json(const system_setting &setting, const std::vector<served_device> &devices) {
@@ -97,6 +99,10 @@ void print_text(const host &machine, const system_setting &setting,
         fmt::format("System setting: {}: {}", name_of(setting.state), setting.description));
     if (const char *command = fix_command(setting.state))
         fmt::print("fix: {}\n", command);
+    if (const auto exposed = setting.exposed()) {
+        print_indented("Users other than root can change the plugin: " + exposed->description());
+        fmt::print("fix: {}\n", exposed->fix);
+    }
 }
 
 } // namespace
@@ -113,7 +119,8 @@ void tools::add_status(cli::command &program, int &status) {
     command.add_option("--root", opts->root, "Only print the setting of the system in this folder")
         .type_name("DIR")
         .check(check_root);
-    command.footer("Exit status: 0 if the setting is on or off, 1 if it is partial or stale.");
+    command.footer("Exit status: 0 if the setting is on or off, 1 if it is partial or stale, "
+                   "or users other than root can change the plugin.");
     command.callback([opts, &status] {
         const host machine = host_at_root(opts->root);
         const system_setting setting = query_setting(machine);
@@ -123,6 +130,6 @@ void tools::add_status(cli::command &program, int &status) {
             print_json(setting, devices);
         else
             print_text(machine, setting, devices);
-        status = fix_command(setting.state) ? FAILED : SUCCESS;
+        status = fix_command(setting.state) || setting.exposed() ? FAILED : SUCCESS;
     });
 }

@@ -35,6 +35,15 @@ std::vector<std::string> find_lines_for(const host &machine, const std::string &
     return lines;
 }
 
+/// Nothing also if this user cannot read the owners.
+std::optional<exposed_path> query_exposure(const host &machine, const std::string &plugin) {
+    try {
+        return find_exposed_plugin(machine, plugin);
+    } catch (const std::runtime_error &) {
+        return {};
+    }
+}
+
 /// The NAME in a line "driver NAME" that makes libibverbs load the plugin at this path.
 std::string driver_name(const std::string &plugin) {
     return plugin.substr(0, plugin.rfind("-rdmav"));
@@ -89,6 +98,14 @@ std::string coherdma_line::location_text() const {
     return format_location(file, line_num);
 }
 
+std::optional<exposed_path> system_setting::exposed() const {
+    for (const coherdma_line &line : lines) {
+        if (line.exposed)
+            return line.exposed;
+    }
+    return {};
+}
+
 /// Whether libibverbs is set up to try coherdma's plugin before those of the soft drivers.
 system_setting query_setting(const host &machine) {
     system_setting result;
@@ -103,8 +120,10 @@ system_setting query_setting(const host &machine) {
             if (!is_coherdma_driver(line.name))
                 continue;
             const std::string plugin = plugin_path(machine, line.name);
-            const coherdma_line coherdma_line = {file.path, line.line_num, plugin,
-                                                 machine.exists(plugin)};
+            coherdma_line coherdma_line = {
+                file.path, line.line_num, plugin, machine.exists(plugin), {}};
+            if (coherdma_line.exists && is_owned_by_root(machine, file.path))
+                coherdma_line.exposed = query_exposure(machine, plugin);
             locations.push_back(coherdma_line.location_text());
             if (!coherdma_line.exists)
                 missing_plugins.push_back(coherdma_line.location_text() + " requires " + plugin);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "provider_config/driver_lines.hpp"
+#include "provider_config/exposure.hpp"
 #include "provider_config/plugin_path.hpp"
 
 namespace tools::provider_config {
@@ -37,6 +38,8 @@ struct coherdma_line {
     std::size_t line_num; ///< from 1
     std::string plugin;   ///< the plugin's path that libibverbs forms from NAME
     bool exists;          ///< the plugin exists
+    /// By which users other than root can change the plugin, if the line's file is root's.
+    std::optional<exposed_path> exposed;
     [[nodiscard]] std::string location_text() const; ///< "line 2 of /etc/libibverbs.d/rxe.driver"
 };
 
@@ -45,6 +48,8 @@ struct system_setting {
     bool has_soft_driver = false; ///< a file names a soft driver
     std::string description;      ///< the reason for the state, as the end of a sentence
     std::vector<coherdma_line> lines;
+    /// That of the first line that has one.
+    [[nodiscard]] std::optional<exposed_path> exposed() const;
 };
 system_setting query_setting(const host &machine);
 /// The command that makes the state ON or OFF; nullptr if it is.

@@ -13,6 +13,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
+#include <sys/stat.h>
+#include <unistd.h>
 
 using namespace tools::doctor;
 
@@ -409,6 +411,26 @@ void provider_selection_is_checked(void **) {
                     "on: by line 2 of");
 }
 
+void plugin_that_others_can_change_is_a_warning(void **) {
+    if (geteuid() != 0) {
+        print_message("# skipped: it needs root\n");
+        skip();
+    }
+    const working_host machine;
+    const std::string plugin = "/usr/lib/x86_64-linux-gnu/libibverbs/libcoherdma-rdmav34.so";
+    write(machine, plugin, "");
+    for (const char *name : {"rxe", "siw"})
+        write(machine, std::string("/etc/libibverbs.d/") + name + ".driver",
+              std::string("driver ") + name + "\ndriver coherdma\n");
+    assert_return_code(chmod((machine.root + plugin).c_str(), 0666), 0);
+    const report results = examine(machine, {});
+    assert_contains(assert_check(results, "selection", check_status::WARN).evidence,
+                    "Users other than root can change the plugin: " + machine.root + plugin +
+                        " is writable by all users (mode 0666).");
+    assert_command(assert_check(results, "selection", check_status::WARN),
+                   "chmod go-w " + machine.root + plugin);
+}
+
 void serving_provider_is_named(void **) {
     working_host machine;
     const std::string folder = "/usr/lib/x86_64-linux-gnu/libibverbs/";
@@ -735,6 +757,7 @@ int main() {
         cmocka_unit_test(providers_of_two_abis_warn),
         cmocka_unit_test(missing_providers_and_library_fail),
         cmocka_unit_test(provider_selection_is_checked),
+        cmocka_unit_test(plugin_that_others_can_change_is_a_warning),
         cmocka_unit_test(serving_provider_is_named),
         cmocka_unit_test(environment_drivers_are_checked),
         cmocka_unit_test(device_that_cannot_be_opened_fails),

@@ -117,6 +117,90 @@ state() { with_root status --json | jq -r .system.state; }
     [[ $(checksums) == "$before" ]]
 }
 
+# expect_refused PROBLEM: enable as root, of $root$COHERDMA_PROVIDER, and changes nothing.
+expect_refused() {
+    local option
+    before=$(checksums)
+    for option in '' --dry-run; do
+        # shellcheck disable=SC2086 # no option is no word
+        run -1 --separate-stderr with_root enable $option
+        echo "$stderr"
+        [[ -z $output && $stderr == "coherdma: all programs would load $root$COHERDMA_PROVIDER, which users other than root can change: $1" ]]
+    done
+    [[ $(checksums) == "$before" ]]
+}
+
+@test "enable: refuses as root a plugin that other users can change, and says by which path" {
+    ((EUID == 0)) || skip 'needs root'
+    chmod -R go-w "$root"
+    chown 54321 "$root$COHERDMA_PROVIDER"
+    expect_refused "$root$COHERDMA_PROVIDER belongs to user 54321; install coherdma's package, or type: chown -h root $root$COHERDMA_PROVIDER"
+    chown root "$root$COHERDMA_PROVIDER"
+    chmod g+w "$root$COHERDMA_PROVIDER"
+    expect_refused "$root$COHERDMA_PROVIDER is writable by its group (mode 0664); install coherdma's package, or type: chmod go-w $root$COHERDMA_PROVIDER"
+    chmod g-w "$root$COHERDMA_PROVIDER"
+    chmod a+w "$root$plugins"
+    expect_refused "$root$plugins is writable by all users (mode 0777); install coherdma's package, or type: chmod go-w $root$plugins"
+    chmod +t "$root$plugins" # as /tmp: others cannot replace a file of root
+    with_root enable
+    with_root disable
+    chmod 755 "$root$plugins"
+    touch "$root$plugins/libcoherdma-rdmav0.so"
+    chmod 666 "$root$plugins/libcoherdma-rdmav0.so"
+    expect_refused "$root$plugins/libcoherdma-rdmav0.so is writable by all users (mode 0666); install coherdma's package, or type: chmod go-w $root$plugins/libcoherdma-rdmav0.so"
+    rm "$root$plugins/libcoherdma-rdmav0.so"
+    with_root enable
+}
+
+@test "enable: a command that it names makes it succeed" {
+    ((EUID == 0)) || skip 'needs root'
+    chmod -R go-w "$root"
+    mkdir "$root/opt" "$root/opt/it's"
+    mv "$root$COHERDMA_PROVIDER" "$root/opt/it's"
+    ln -rs "$root/opt/it's/${COHERDMA_PROVIDER##*/}" "$root$COHERDMA_PROVIDER"
+    chown -h 54321 "$root$COHERDMA_PROVIDER" "$root/opt/it's"
+    chmod 777 "$root/opt"
+    local num_fixed=0
+    until with_root enable 2>"$BATS_TEST_TMPDIR/error"; do
+        cat "$BATS_TEST_TMPDIR/error"
+        bash -ec "$(sed 's/.* or type: //' "$BATS_TEST_TMPDIR/error")"
+        num_fixed=$((num_fixed + 1))
+        ((num_fixed <= 3))
+    done
+    ((num_fixed == 3))
+    [[ $(state) == on ]]
+}
+
+@test "status: reports an enabled plugin that other users can change" {
+    ((EUID == 0)) || skip 'needs root'
+    chmod -R go-w "$root"
+    with_root enable
+    [[ $(with_root status --json | jq -c '.system.lines | map(.exposed)') == '[null,null]' ]]
+    chown 54321 "$root$plugins"
+    run -1 with_root status
+    [[ ${lines[0]} == 'System setting: on: '* ]]
+    [[ $(tr -d '\n ' <<<"$output") == *"Usersotherthanrootcanchangetheplugin:$root${plugins}belongstouser54321"* ]]
+    [[ ${lines[-1]} == "fix: chown -h root $root$plugins" ]]
+    run -1 with_root status --json
+    [[ $(jq -r '.system.state, .system.lines[0].exposed' <<<"$output") == "on"$'\n'"$root$plugins belongs to user 54321" ]]
+    bash -c "$(with_root status | sed -n 's/^fix: //p')"
+    run -0 with_root status
+}
+
+@test "enable, status: an ordinary user may name any plugin in a folder of theirs" {
+    as=()
+    if ((EUID == 0)); then
+        as=(setpriv --reuid 65534 --regid 65534 --clear-groups)
+        chown -R 65534:65534 "$root"
+        chmod a+x "$BATS_RUN_TMPDIR" "$BATS_TEST_TMPDIR" "${BATS_TEST_TMPDIR%/*}"
+        "${as[@]}" test -x "$root" -a -x "$tool" || skip 'others cannot enter the build folder'
+    fi
+    chmod 777 "$root$COHERDMA_PROVIDER"
+    run -0 --separate-stderr "${as[@]}" "$tool" enable --root "$root"
+    run -0 "${as[@]}" "$tool" status --root "$root"
+    [[ $output == 'System setting: on: '* ]]
+}
+
 # build_package VERSION TEXT: a package with the conffile rxe.driver of this text.
 build_package() {
     local package=$BATS_TEST_TMPDIR/providers-$1

@@ -372,6 +372,143 @@ void plugin_is_named_by_path_or_name(void **) {
         assert_contains(error_of([&, file = plugin] { driver_name_for(machine, file); }), message);
 }
 
+// Which users can change the plugin.
+
+constexpr uid_t OTHER_UID = 54321; ///< of no user
+
+void assert_exposed(const fake_host &machine, const std::string &plugin, const std::string &path,
+                    const std::string &problem, const std::string &command) {
+    const auto exposed = find_exposed_plugin(machine, plugin);
+    assert_true(exposed.has_value());
+    assert_equal(exposed->path, machine.root + path);
+    assert_equal(exposed->problem, problem);
+    assert_equal(exposed->fix, command + " " + machine.root + path);
+}
+
+bool skip_without_root() {
+    if (geteuid() == 0)
+        return false;
+    print_message("# skipped: it needs root\n");
+    return true;
+}
+
+/// Each file and folder on the way to the plugin is one by which another user could change it.
+void plugin_that_others_can_change_is_exposed(void **) {
+    if (skip_without_root())
+        skip();
+    const fake_host machine;
+    umask(022);
+    const std::string plugin = "/opt/a/libcoherdma-rdmav34.so";
+    machine.write_file(plugin, "");
+    assert_false(find_exposed_plugin(machine, plugin).has_value());
+    for (const std::string path : {"/opt", "/opt/a", plugin.c_str()}) {
+        const std::string full_path = machine.root + path;
+        assert_return_code(chown(full_path.c_str(), OTHER_UID, 0), 0);
+        assert_exposed(machine, plugin, path, "belongs to user 54321", "chown -h root");
+        assert_return_code(chown(full_path.c_str(), 0, OTHER_UID), 0);
+        assert_false(find_exposed_plugin(machine, plugin).has_value());
+        const mode_t mode = fs::is_directory(full_path) ? 0755 : 0644;
+        assert_return_code(chmod(full_path.c_str(), mode | 020), 0);
+        assert_exposed(machine, plugin, path,
+                       mode == 0755 ? "is writable by its group (mode 0775)"
+                                    : "is writable by its group (mode 0664)",
+                       "chmod go-w");
+        assert_return_code(chmod(full_path.c_str(), mode | 002), 0);
+        assert_exposed(machine, plugin, path,
+                       mode == 0755 ? "is writable by all users (mode 0757)"
+                                    : "is writable by all users (mode 0646)",
+                       "chmod go-w");
+        assert_return_code(chmod(full_path.c_str(), mode), 0);
+    }
+    assert_return_code(chown(machine.root.c_str(), OTHER_UID, 0), 0);
+    assert_exposed(machine, plugin, "", "belongs to user 54321", "chown -h root");
+    assert_return_code(chown(machine.root.c_str(), 0, 0), 0);
+}
+
+void entry_of_root_in_sticky_folder_is_not_exposed(void **) {
+    if (skip_without_root())
+        skip();
+    const fake_host machine;
+    umask(022);
+    const std::string plugin = "/tmp/a/libcoherdma-rdmav34.so";
+    machine.write_file(plugin, "");
+    assert_return_code(chmod((machine.root + "/tmp").c_str(), 01777), 0);
+    assert_false(find_exposed_plugin(machine, plugin).has_value());
+    assert_return_code(chown((machine.root + "/tmp/a").c_str(), OTHER_UID, 0), 0);
+    assert_exposed(machine, plugin, "/tmp/a", "belongs to user 54321", "chown -h root");
+}
+
+/// Both the folders of a link and those of its target are on the way.
+void links_to_the_plugin_are_followed(void **) {
+    if (skip_without_root())
+        skip();
+    const fake_host machine;
+    umask(022);
+    machine.write_file("/opt/real/libcoherdma-rdmav34.so", "");
+    machine.write_file("/srv/x/y", "");
+    fs::create_directory_symlink("/opt/real", machine.root + "/srv/x/absolute"); // below the root
+    fs::create_directory_symlink("../../opt/./real/", machine.root + "/srv/x/relative");
+    fs::create_directory_symlink("loop", machine.root + "/srv/loop");
+    for (const char *name : {"absolute", "relative"}) {
+        const std::string link = std::string("/srv/x/") + name,
+                          plugin = link + "/libcoherdma-rdmav34.so";
+        assert_false(find_exposed_path(machine, plugin).has_value());
+        for (const std::string path : {"/srv/x", "/opt/real"}) {
+            assert_return_code(chmod((machine.root + path).c_str(), 0777), 0);
+            assert_exposed(machine, plugin, path, "is writable by all users (mode 0777)",
+                           "chmod go-w");
+            assert_return_code(chmod((machine.root + path).c_str(), 0755), 0);
+        }
+        assert_return_code(lchown((machine.root + link).c_str(), OTHER_UID, 0), 0);
+        assert_exposed(machine, plugin, link, "belongs to user 54321", "chown -h root");
+    }
+    assert_contains(error_of([&] { (void)find_exposed_path(machine, "/srv/loop/a"); }),
+                    "cannot read the owner of ");
+    assert_contains(error_of([&] { (void)find_exposed_path(machine, "/none"); }),
+                    "/none: No such file or directory");
+}
+
+/// A line for the plugin makes programs with another libibverbs load another one.
+void plugins_beside_it_are_checked(void **) {
+    if (skip_without_root())
+        skip();
+    const fake_host machine;
+    umask(022);
+    const std::string plugin = "/opt/libcoherdma-rdmav34.so";
+    machine.write_file(plugin, "");
+    machine.write_file("/opt/libother.so", "");
+    assert_return_code(chmod((machine.root + "/opt/libother.so").c_str(), 0666), 0);
+    assert_false(find_exposed_plugin(machine, plugin).has_value());
+    for (const char *name : {"libcoherdma-rdmav59.so", "libcoherdma-emulation.so"}) {
+        const std::string path = std::string("/opt/") + name;
+        machine.write_file(path, "");
+        assert_return_code(chmod((machine.root + path).c_str(), 0666), 0);
+        assert_exposed(machine, plugin, path, "is writable by all users (mode 0666)", "chmod go-w");
+        fs::remove(machine.root + path);
+    }
+}
+
+void setting_names_exposed_plugin(void **) {
+    if (skip_without_root())
+        skip();
+    const fake_host machine;
+    umask(022);
+    machine.enable();
+    const std::string plugin = std::string(PLUGINS) + "/libcoherdma-rdmav34.so";
+    assert_return_code(chmod((machine.root + plugin).c_str(), 0644), 0);
+    assert_false(query_setting(machine).exposed().has_value());
+    assert_return_code(chmod((machine.root + plugin).c_str(), 0666), 0);
+    const auto exposed = query_setting(machine).exposed();
+    assert_true(exposed.has_value());
+    assert_equal(exposed->description(),
+                 machine.root + plugin + " is writable by all users (mode 0666)");
+    assert_state(machine, setting_state::ON);
+    // Another user may name any plugin.
+    for (const char *name : {"rxe.driver", "siw.driver"})
+        assert_return_code(chown((machine.root + DRIVER_FOLDER + "/" + name).c_str(), 1, 1), 0);
+    assert_false(query_setting(machine).exposed().has_value());
+}
+
 // Files.
 
 void owner_mode_and_symlink_are_kept(void **) {
@@ -505,6 +642,11 @@ int main() {
         cmocka_unit_test(dpkg_dist_file_is_read),
         cmocka_unit_test(crlf_line_ends_are_kept),
         cmocka_unit_test(plugin_is_named_by_path_or_name),
+        cmocka_unit_test(plugin_that_others_can_change_is_exposed),
+        cmocka_unit_test(entry_of_root_in_sticky_folder_is_not_exposed),
+        cmocka_unit_test(links_to_the_plugin_are_followed),
+        cmocka_unit_test(plugins_beside_it_are_checked),
+        cmocka_unit_test(setting_names_exposed_plugin),
         cmocka_unit_test(owner_mode_and_symlink_are_kept),
         cmocka_unit_test(symlink_out_of_root_is_rejected),
         cmocka_unit_test(crash_leaves_old_or_new_file),
