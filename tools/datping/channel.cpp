@@ -80,13 +80,14 @@ const char *dto_kind_name(dto_kind kind) {
 }
 
 /// size: of each buffer for data; number: of the channel, in the cookies of its DTOs.
-channel::channel(const dat::adapter &ia, DAT_PZ_HANDLE pz, DAT_EVD_HANDLE dto_evd,
+channel::channel(side end, const dat::adapter &ia, DAT_PZ_HANDLE pz, DAT_EVD_HANDLE dto_evd,
                  DAT_EVD_HANDLE conn_evd, std::size_t size, std::uint64_t number)
     : ia_(ia)
     , number_(number)
     , messages_(ia_, pz, OUTGOING_MESSAGE_OFFSET + MESSAGE_BYTES, LOCAL_ACCESS)
-    , incoming_(ia_, pz, size, REMOTE_READ_WRITE)
-    , outgoing_(ia_, pz, size, REMOTE_READ) {
+    , incoming_(ia_, pz, size, REMOTE_READ_WRITE) {
+    if (end == side::CLIENT)
+        outgoing_.emplace(ia_, pz, size, REMOTE_READ);
     dat::check(dat_ep_create(ia_.get(), pz, dto_evd, dto_evd, conn_evd, nullptr, ep_.out_handle()),
                "cannot create an EP on " + ia_.name());
 }

@@ -40,16 +40,17 @@ const char *dto_kind_name(dto_kind kind);
 /// number of the channel and the kind of DTO.
 class channel {
   public:
-    channel(const dat::adapter &ia, DAT_PZ_HANDLE pz, DAT_EVD_HANDLE dto_evd,
+    enum class side { CLIENT, SERVER }; ///< a server has no buffer of data to send
+    channel(side, const dat::adapter &ia, DAT_PZ_HANDLE pz, DAT_EVD_HANDLE dto_evd,
             DAT_EVD_HANDLE conn_evd, std::size_t size, std::uint64_t number);
 
     DAT_EP_HANDLE ep() const { return ep_.get(); }
     /// The buffer that receives data, which the server also sends back; and the client's buffer of
     /// data to send.
     std::span<std::byte> incoming() const { return incoming_.bytes(); }
-    std::span<std::byte> outgoing() const { return outgoing_.bytes(); }
+    std::span<std::byte> outgoing() const { return outgoing_->bytes(); }
     remote_buffer incoming_for_peer() const { return incoming_.as_remote_buffer(); }
-    remote_buffer outgoing_for_peer() const { return outgoing_.as_remote_buffer(); }
+    remote_buffer outgoing_for_peer() const { return outgoing_->as_remote_buffer(); }
 
     /// Posts a Receive for a message and any data that follow it.
     void post_receive();
@@ -60,19 +61,19 @@ class channel {
         post_send_with(msg, incoming_.whole_segment());
     }
     void post_send_with_outgoing(const message &msg) {
-        post_send_with(msg, outgoing_.whole_segment());
+        post_send_with(msg, outgoing_->whole_segment());
     }
     void post_write_incoming(const remote_buffer &remote) {
         post_write(incoming_.whole_segment(), remote);
     }
     void post_write_outgoing(const remote_buffer &remote) {
-        post_write(outgoing_.whole_segment(), remote);
+        post_write(outgoing_->whole_segment(), remote);
     }
     void post_read(const remote_buffer &remote);
 
     /// To be called before the peer reads data that the CPU wrote.
     void sync_incoming_for_read() { sync_for_read(incoming_); }
-    void sync_outgoing_for_read() { sync_for_read(outgoing_); }
+    void sync_outgoing_for_read() { sync_for_read(*outgoing_); }
     /// To be called before the peer writes, and again after it.
     void sync_incoming_for_write();
 
@@ -92,8 +93,9 @@ class channel {
     const dat::adapter &ia_;
     std::uint64_t number_;
     lmr_buffer messages_; // the received message, and on its own page the message to send
-    lmr_buffer incoming_, outgoing_;
-    dat::ep_handle ep_; // last member: freed before the objects that it uses
+    lmr_buffer incoming_;
+    std::optional<lmr_buffer> outgoing_; // of a client
+    dat::ep_handle ep_;                  // last member: freed before the objects that it uses
 };
 
 } // namespace tools::datping

@@ -34,8 +34,8 @@ client::client(const options &opts, const selected_ia &selected)
     , pz_(selected_.ia.create_pz())
     , dto_evd_(selected_.ia.create_evd(DTO_EVD_QLEN, DAT_EVD_DTO_FLAG))
     , conn_evd_(selected_.ia.create_evd(CONN_EVD_QLEN, DAT_EVD_CONNECTION_FLAG))
-    , channel_(selected_.ia, pz_.get(), dto_evd_.get(), conn_evd_.get(), opts_.size,
-               CHANNEL_NUMBER) {}
+    , channel_(channel::side::CLIENT, selected_.ia, pz_.get(), dto_evd_.get(), conn_evd_.get(),
+               opts_.size, CHANNEL_NUMBER) {}
 
 /// Records the completion. Throws if the DTO has failed.
 void client::handle_dto_event(const DAT_EVENT &event) {

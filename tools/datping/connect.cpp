@@ -96,6 +96,10 @@ std::string client::describe_reject(const DAT_EVENT &event) const {
         return fmt::format(
             "{} rejected the connection: {} of {} bytes; see option -S of its server", peer,
             to_string(reply.reason), reply.size);
+    if (reply.reason == reject_reason::INTERVAL)
+        return fmt::format(
+            "{} rejected the connection: {} of {:.10g} s; see option -i of its server", peer,
+            to_string(reply.reason), static_cast<double>(reply.max_silence_ms) / 1000);
     return fmt::format("{} rejected the connection: {}", peer, to_string(reply.reason));
 }
 

@@ -7,6 +7,7 @@
 #include "dat_common/output.hpp"
 #include "datping/client.hpp"
 #include "datping/interrupt.hpp"
+#include "datping/limits.hpp"
 #include "datping/server.hpp"
 
 #include <fmt/core.h>
@@ -62,7 +63,10 @@ void add_options(tools::cli::command &program, options &opts, raw_options &raw) 
         .transform(size_to_bytes);
     program.add_option("-m,--mode", raw.mode, "send, write, read, pingpong or all [pingpong]")
         .type_name("MODE");
-    program.add_option("-i,--interval", raw.interval, "Seconds between rounds [0]").type_name("S");
+    program
+        .add_option("-i,--interval", raw.interval,
+                    "Seconds between rounds [0]; of a server: limit [60]")
+        .type_name("S");
     program.add_option("-t,--timeout", raw.timeout, "Seconds to wait for the peer [10]")
         .type_name("S");
     program.add_flag("-V,--verify", raw.verify, "Compare every byte (default)");
@@ -83,7 +87,7 @@ void add_options(tools::cli::command &program, options &opts, raw_options &raw) 
 void validate(const tools::cli::command &program, options &opts, const raw_options &raw) {
     if (opts.server == !opts.host.empty())
         usage_error(opts.server ? "HOST and -s exclude each other" : "HOST or -s is required");
-    for (const char *option : {"--count", "--mode", "--interval", "--verify", "--no-verify"})
+    for (const char *option : {"--count", "--mode", "--verify", "--no-verify"})
         if (opts.server && program.count(option) > 0)
             usage_error(std::string(option) + " is an option of the client");
     if (opts.once && !opts.server)
@@ -110,6 +114,8 @@ void validate(const tools::cli::command &program, options &opts, const raw_optio
     opts.qualifier = raw.qualifier;
     opts.count = static_cast<std::uint64_t>(raw.count);
     opts.interval = milliseconds(raw.interval);
+    if (opts.server && program.count("--interval") == 0)
+        opts.interval = DEFAULT_MAX_INTERVAL;
     opts.timeout = milliseconds(raw.timeout);
     opts.verify = !raw.no_verify;
     opts.event_wait = raw.poll ? wait_mode::POLL : wait_mode::WAIT;

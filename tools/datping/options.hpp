@@ -21,7 +21,8 @@ struct options {
     std::uint64_t count = 100; ///< rounds per mode; 0: unlimited
     std::uint64_t size = 64;   ///< of a server: the maximum for a client
     std::vector<mode> modes{mode::PINGPONG};
-    std::chrono::milliseconds interval{0}, timeout{10000};
+    std::chrono::milliseconds interval{0}; ///< of a server: the maximum for a client
+    std::chrono::milliseconds timeout{10000};
     bool verify = true, verbose = false, quiet = false, json = false, once = false;
     wait_mode event_wait = wait_mode::WAIT;
 };

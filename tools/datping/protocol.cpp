@@ -63,7 +63,7 @@ bool is_valid(const hello &msg) {
     case hello::kind::ACCEPT:
         return msg.size >= 1 && msg.size <= MAX_SIZE;
     case hello::kind::REJECT:
-        return is_enumerator_up_to(msg.reason, reject_reason::RESOURCES);
+        return is_enumerator_up_to(msg.reason, reject_reason::INTERVAL);
     }
     return false;
 }
@@ -110,6 +110,8 @@ std::string to_string(reject_reason reason) {
         return "it has the maximum number of clients";
     case reject_reason::RESOURCES:
         return "it lacks memory or other resources for another client";
+    case reject_reason::INTERVAL:
+        return "the interval exceeds its limit";
     }
     return "no reason given";
 }

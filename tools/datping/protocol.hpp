@@ -40,7 +40,8 @@ enum class reject_reason : std::uint8_t {
     MALFORMED = 2,
     SIZE = 3,
     BUSY = 4,
-    RESOURCES = 5
+    RESOURCES = 5,
+    INTERVAL = 6
 };
 std::string to_string(reject_reason reason);
 
@@ -51,7 +52,8 @@ struct hello {
     bool needs_sync = false; ///< the sender's device needs syncs (lmr_sync_req)
     reject_reason reason = reject_reason::MALFORMED; ///< valid in REJECT
     std::uint64_t size = 0;           ///< bytes per round; in a REJECT for SIZE, the server's limit
-    std::uint32_t max_silence_ms = 0; ///< the sender may pause this long between messages
+    std::uint32_t max_silence_ms = 0; ///< the sender may pause this long between rounds; in a
+                                      ///< REJECT for INTERVAL, the server's limit
     std::uint16_t version = PROTOCOL_VERSION; ///< if it differs, no other field is decoded
 };
 constexpr std::size_t HELLO_BYTES = 32;

@@ -3,6 +3,7 @@
 #include "datping/server.hpp"
 #include "dat_common/to_string.hpp"
 #include "datping/interrupt.hpp"
+#include "datping/limits.hpp"
 #include "datping/select_ia.hpp"
 
 #include <algorithm>
@@ -12,7 +13,6 @@
 namespace tools::datping {
 namespace {
 
-constexpr std::size_t MAX_CLIENTS = 16;
 constexpr DAT_COUNT DTO_EVENTS_PER_CLIENT = 32, CONN_EVENTS_PER_CLIENT = 4;
 
 std::span<const std::byte> private_data(const DAT_CR_PARAM &cr_param) {
@@ -68,7 +68,7 @@ void server::run() {
     }
     while (!sessions_.empty())
         remove_session(sessions_.begin());
-    log("datping: clients served: {}, rejected: {}\n", result_.clients.size(), result_.rejected);
+    log("datping: clients served: {}, rejected: {}\n", result_.served, result_.rejected);
 }
 
 /// Handles all pending events; false if there were none.
@@ -147,13 +147,11 @@ void server::handle_conn_request(const DAT_CR_ARRIVAL_EVENT_DATA &arrival) {
         return reject(arrival.cr_handle, reject_reason::MALFORMED, address,
                       error == decode_error::WRONG_BYTE_ORDER ? "it uses another byte order"
                                                               : "it is not a datping");
-    if (request.size > opts_.size)
-        return reject(arrival.cr_handle, reject_reason::SIZE, address,
-                      fmt::format("it requests {} bytes, more than {}; -S changes the limit",
-                                  request.size, opts_.size));
-    if (sessions_.size() >= MAX_CLIENTS)
-        return reject(arrival.cr_handle, reject_reason::BUSY, address,
-                      fmt::format("{} clients are connected", sessions_.size()));
+    std::vector<std::uint64_t> sizes;
+    for (const auto &[number, client] : sessions_)
+        sizes.push_back(client->result().size);
+    if (const auto rejected = check_request(request, opts_, sizes))
+        return reject(arrival.cr_handle, rejected->reason, address, rejected->description);
     try {
         accept(arrival.cr_handle, request, address);
     } catch (const std::exception &e) { // dat::error or std::bad_alloc
@@ -183,6 +181,7 @@ void server::reject(DAT_CR_HANDLE cr, reject_reason reason, const std::string &a
     reply.type = hello::kind::REJECT;
     reply.reason = reason;
     reply.size = opts_.size;
+    reply.max_silence_ms = static_cast<std::uint32_t>(opts_.interval.count());
     auto bytes = encode(reply);
     dat_cr_reject(cr, static_cast<DAT_COUNT>(bytes.size()), bytes.data());
     ++result_.rejected;
@@ -202,7 +201,8 @@ void server::handle_disconnect(session_map::iterator it, DAT_EVENT_NUMBER event)
 }
 
 server::session_map::iterator server::remove_session(session_map::iterator it) {
-    const served_client &client = result_.clients.emplace_back(it->second->result());
+    const served_client &client = it->second->result();
+    result_.add(client);
     log("{} (client {}): rounds: {}, wrong: {}{}\n", client.address, it->first, client.rounds,
         client.wrong_rounds, client.problem.empty() ? "" : "; " + client.problem);
     return sessions_.erase(it);

@@ -20,13 +20,14 @@ constexpr std::chrono::seconds CLOSE_TIMEOUT{3};
 } // namespace
 
 /// The client's hello is `request`; `number` is in the cookies of the DTOs. The client may be
-/// silent for the timeout and the pause that it announced.
+/// silent for the timeout, and after each completed round for the pause that it announced besides.
 session::session(const dat::adapter &ia, DAT_PZ_HANDLE pz, DAT_EVD_HANDLE dto_evd,
                  DAT_EVD_HANDLE conn_evd, const hello &request, std::string address,
                  std::uint64_t number, std::chrono::milliseconds timeout)
-    : channel_(ia, pz, dto_evd, conn_evd, request.size, number)
+    : channel_(channel::side::SERVER, ia, pz, dto_evd, conn_evd, request.size, number)
     , verify_(request.verify)
-    , silence_timeout_(timeout + std::chrono::milliseconds(request.max_silence_ms)) {
+    , timeout_(timeout)
+    , max_pause_(request.max_silence_ms) {
     client_.address = std::move(address);
     client_.size = request.size;
     channel_.post_receive();
@@ -34,7 +35,7 @@ session::session(const dat::adapter &ia, DAT_PZ_HANDLE pz, DAT_EVD_HANDLE dto_ev
 }
 
 void session::reset_deadline() {
-    deadline_ = clock::now() + silence_timeout_;
+    deadline_ = clock::now() + timeout_;
 }
 
 /// A reply may be posted from this event on; on iWARP the client's message can be there already.
@@ -61,6 +62,12 @@ std::string session::overdue_reason() const {
     if (state_ == state::BYE_RECEIVED)
         return "sent a BYE, but did not disconnect";
     return dto_failure_.empty() ? "sent nothing for too long" : dto_failure_;
+}
+
+/// Whether the client has the DONE of a round, and may pause before the next START.
+bool session::is_paused() const {
+    return state_ == state::CONNECTED && dto_failure_.empty() && client_.rounds > 0 && !in_round_ &&
+           !send_pending_;
 }
 
 /// Called by the server for each completion on the client's EP.
@@ -92,6 +99,8 @@ void session::handle_completion(const DAT_DTO_COMPLETION_EVENT_DATA &dto) {
         send_pending_ = false;
         if (reply_queued_)
             post_reply();
+        else if (is_paused())
+            deadline_ = clock::now() + timeout_ + max_pause_;
         return;
     case dto_kind::WRITE:
         return; // the Send posted after it confirms its completion
@@ -136,6 +145,9 @@ void session::handle_advertise(const message &msg) {
 void session::handle_start(const message &msg, std::size_t length) {
     if (msg.type != message::kind::START)
         protocol_error("START expected");
+    if (reply_queued_)
+        protocol_error("START before DONE of the round before");
+    in_round_ = true;
     start_ = msg;
     switch (start_.mode) {
     case mode::SEND:
@@ -161,6 +173,7 @@ void session::complete_round() {
     reply.round = start_.round;
     if (verify_)
         reply.mismatch = compare(channel_.incoming(), start_.round);
+    in_round_ = false;
     ++client_.rounds;
     if (reply.mismatch.count > 0)
         ++client_.wrong_rounds;

@@ -40,11 +40,12 @@ class session {
     void send_reply(const message &msg);
     void post_reply();
     void reset_deadline();
+    bool is_paused() const;
 
     channel channel_;
     served_client client_;
     bool verify_;
-    std::chrono::milliseconds silence_timeout_;
+    std::chrono::milliseconds timeout_, max_pause_;
     clock::time_point deadline_;
     std::string dto_failure_; // description of a failed DTO; the disconnect event gives the reason
     state state_ = state::ACCEPTED;
@@ -53,6 +54,7 @@ class session {
     bool has_peer_buffers_ = false; // the client's buffers are known
     bool send_pending_ = false;     // a posted Send has not completed
     bool reply_queued_ = false;     // reply_ is to be sent after that Send
+    bool in_round_ = false;         // START was received, and DONE not yet made
     remote_buffer peer_readable_, peer_writable_;
     message start_; // the current round
     message reply_; // the next reply

@@ -126,3 +126,19 @@ expect_client_faults_survived() { # DRIVER
     run_direct -0 "$ping" "${!1}" -c 3 # a good client is still served
     stop_server 1
 }
+# expect_holding_clients_ended DRIVER FAULT...: clients that announce pauses of an hour, which the server allows, have
+# its time limit as long as they complete no round. Others are served meanwhile.
+expect_holding_clients_ended() {
+    local fault client device=SOFTRDMA_${1^^}_DEVICE
+    local -a clients=()
+    start_server "$1" -t 4 -i 3600
+    for fault in "${@:2}"; do
+        "$peer" client "$fault" "${!device}" "${!1}" 7175 3>&- &
+        clients+=($!)
+    done
+    wait_for_output server "client ${#clients[@]}\\): 64 bytes"
+    run_direct -0 "$ping" "${!1}" -c 3
+    for client in "${clients[@]}"; do wait "$client"; done
+    stop_server 1
+    [[ $(grep -c 'sent nothing for too long$' "$BATS_TEST_TMPDIR/server.out") == "${#clients[@]}" ]]
+}

@@ -60,6 +60,55 @@ setup() {
 @test "rxe: a datping server reports and survives faulty clients" { expect_client_faults_survived rxe; }
 @test "siw: a datping server reports and survives faulty clients" { expect_client_faults_survived siw; }
 
+@test "rxe: a client holds a slot no longer than the server's limits" {
+    expect_holding_clients_ended rxe holds-silently holds-advertised holds-started
+}
+@test "siw: a client holds a slot no longer than the server's limits" {
+    expect_holding_clients_ended siw holds-silently holds-advertised # siw ends a connection without a Receive
+}
+
+@test "siw: a client may pause between rounds for longer than the server waits for a message" {
+    start_server siw -t 3
+    run_direct -0 "$ping" "$siw" -c 2 -i 5
+    stop_server 0
+}
+
+@test "a datping server rejects a client that announces longer pauses than it allows" {
+    start_server rxe
+    expect_client_fault_reported rxe endless-silence 'rejected: it pauses for up to 4294967.295 s, more than 60; -i changes the limit'
+    run_direct -1 "$ping" "$rxe" -i 61 -c 1
+    [[ $output == *"rejected the connection: the interval exceeds its limit of 60 s; see option -i of its server" ]]
+    run_direct -0 "$ping" "$rxe" -i 60 -c 1
+    stop_server 0
+    start_server siw -i 0.5
+    run_direct -1 "$ping" "$siw" -i 0.6 -c 1
+    run_direct -0 "$ping" "$siw" -i 0.5 -c 2
+    stop_server 0
+}
+
+@test "rxe: a datping server ends a client that sends on without its replies" {
+    start_server rxe -t 120
+    expect_client_fault_reported rxe sends-on 'sent an invalid message: START before DONE of the round before'
+    stop_server 1
+}
+
+@test "rxe: four large clients leave memory for small ones" {
+    start_server rxe -S 32M
+    local -a clients=()
+    for number in {1..4}; do
+        "$ping" "$rxe" -S 2049k -c 0 -i 60 -q >/dev/null 2>&1 3>&- &
+        clients+=($!)
+    done
+    wait_for_output server '\(client 4\)'
+    run_direct -1 "$ping" "$rxe" -S 2049k -c 1
+    [[ $output == *"rejected the connection: it lacks memory or other resources for another client" ]]
+    expect_output server 'rejected: it requests 2098176 bytes, and 4 clients have more than 2097152'
+    run_direct -0 "$ping" "$rxe" -S 2M -c 1
+    kill "${clients[@]}"
+    wait "${clients[@]}" || true # their status is that of the signal
+    run_direct -0 "$ping" "$rxe" -S 32M -c 1
+}
+
 @test "rxe: a datping server serves four clients at once" {
     start_server rxe
     local -a clients=()

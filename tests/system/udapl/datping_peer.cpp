@@ -55,6 +55,8 @@ class peer {
 
   private:
     bool has_fault(const char *fault) const { return fault_ == fault; }
+    /// A client that announces a pause of an hour between rounds, and completes none.
+    bool is_holding() const { return fault_.rfind("holds-", 0) == 0; }
 
     /// Waits for a completion of that kind, and keeps those of other kinds for later calls. False:
     /// one failed.
@@ -95,8 +97,8 @@ class peer {
 
     void create_channel(std::size_t size) {
         size_ = size;
-        channel_.reset(
-            new channel(selected_.ia, pz_.get(), dto_evd_.get(), conn_evd_.get(), size_, 1));
+        channel_.reset(new channel(channel::side::CLIENT, selected_.ia, pz_.get(), dto_evd_.get(),
+                                   conn_evd_.get(), size_, 1));
         channel_->post_receive();
     }
 
@@ -128,6 +130,10 @@ class peer {
         msg.size = size_;
         if (has_fault("other-version"))
             msg.version = 2;
+        if (is_holding())
+            msg.max_silence_ms = 3'600'000;
+        if (has_fault("endless-silence"))
+            msg.max_silence_ms = 0xffffffff;
         return msg;
     }
 
@@ -135,6 +141,7 @@ class peer {
     void serve_rounds();           ///< as a server, until datping disconnects
     void answer_round(const message &start);
     void run_faulty_client();
+    void send_until_disconnected(message); ///< without a Receive for the replies
     void wait_disconnected();
     void expect_no_reply(); ///< of datping, for three seconds
 
@@ -184,6 +191,16 @@ void peer::wait_disconnected() {
     const DAT_EVENT event = wait_conn_event();
     if (event.event_number != DAT_CONNECTION_EVENT_DISCONNECTED)
         throw failure(dat::event_to_string(event.event_number));
+}
+
+/// Sends the message again and again, without a Receive for the replies. The server must end that.
+void peer::send_until_disconnected(message msg) {
+    const auto deadline = clock::now() + TIMEOUT;
+    do {
+        channel_->post_send_with_outgoing(msg);
+        ++msg.round;
+    } while (wait_completion(dto_kind::SEND) && clock::now() < deadline);
+    wait_disconnected();
 }
 
 /// datping was told to read invalid memory: it must not reply. Whether the connection ends instead
@@ -285,11 +302,11 @@ void peer::run_client(DAT_CONN_QUAL qualifier) {
 /// datping's reaction.
 void peer::run_faulty_client() {
     if (has_fault("not-datping") || has_fault("other-version") || has_fault("byte-order") ||
-        has_fault("zero-size"))
+        has_fault("zero-size") || has_fault("endless-silence"))
         throw failure("the server accepted");
     if (has_fault("exits"))
         _exit(0);
-    if (has_fault("silent"))
+    if (has_fault("silent") || has_fault("holds-silently"))
         return wait_disconnected();
     if (has_fault("invalid-message")) {
         send_garbage();
@@ -306,6 +323,18 @@ void peer::run_faulty_client() {
     if (has_fault("small-buffer"))
         return wait_disconnected();
     receive_message();
+    if (has_fault("holds-advertised"))
+        return wait_disconnected();
+    if (has_fault("holds-started") || has_fault("sends-on")) {
+        msg.type = message::kind::START;
+        msg.mode = mode::SEND;
+        msg.round = 1;
+        if (has_fault("sends-on"))
+            return send_until_disconnected(msg);
+        channel_->post_send_with_outgoing(msg);
+        wait_completion(dto_kind::SEND);
+        return wait_disconnected();
+    }
     if (has_fault("no-disconnect")) {
         msg.type = message::kind::BYE;
         send_message(msg);

@@ -3,6 +3,7 @@
 // The computations of datping: the data of a round, latencies, messages and results.
 
 #include "../cmocka.hpp"
+#include "datping/limits.hpp"
 #include "datping/pattern.hpp"
 #include "datping/report/latency.hpp"
 #include "datping/report/report.hpp"
@@ -157,16 +158,16 @@ void reject_reason_is_encoded(void **) {
     sent.type = hello::kind::REJECT;
     for (const reject_reason reason :
          {reject_reason::VERSION, reject_reason::MALFORMED, reject_reason::SIZE,
-          reject_reason::BUSY, reject_reason::RESOURCES}) {
+          reject_reason::BUSY, reject_reason::RESOURCES, reject_reason::INTERVAL}) {
         sent.reason = reason;
         assert_true(decode(encode(sent), decoded) == decode_error::NONE &&
                     decoded.reason == reason);
         assert_true(to_string(reason).size() > 10);
     }
-    sent.reason = static_cast<reject_reason>(6);
+    sent.reason = static_cast<reject_reason>(7);
     assert_true(decode(encode(sent), decoded) == decode_error::MALFORMED);
     auto raw = encode(sent);
-    raw[12] = std::byte{1}; // 0x01000006, not 6
+    raw[12] = std::byte{1}; // 0x01000007, not 7
     raw[15] = std::byte{1};
     assert_true(decode(raw, decoded) == decode_error::MALFORMED);
 }
@@ -256,12 +257,89 @@ void result_is_good_without_errors(void **) {
     result.problem = "x";
     assert_false(result.is_good());
     assert_false(client_result().is_good());
+    served_client client;
     server_result server;
     assert_true(server.is_good());
-    server.clients.emplace_back();
+    server.add(client);
     assert_true(server.is_good());
-    server.clients[0].wrong_rounds = 1;
+    client.wrong_rounds = 1;
+    server.add(client);
     assert_false(server.is_good());
+    client = {};
+    client.problem = "x";
+    server_result other_server;
+    other_server.add(client);
+    assert_false(other_server.is_good());
+}
+
+/// Clients that come again and again do not take ever more memory.
+void served_clients_are_listed_up_to_a_limit(void **) {
+    server_result server;
+    served_client client;
+    for (std::size_t i = 0; i < server_result::MAX_LISTED_CLIENTS; ++i)
+        server.add(client);
+    assert_true(server.is_good());
+    client.wrong_rounds = 1;
+    server.add(client);
+    assert_int_equal(server.clients.size(), server_result::MAX_LISTED_CLIENTS);
+    assert_false(server.is_good());
+    const auto document = nlohmann::json::parse(as_json(options(), server));
+    assert_int_equal(document["served"], server_result::MAX_LISTED_CLIENTS + 1);
+    assert_true(document["good"] == false);
+}
+
+constexpr std::uint64_t MIB = std::uint64_t{1} << 20;
+
+options server_options(std::uint64_t max_size) {
+    options opts;
+    opts.server = true;
+    opts.size = max_size;
+    opts.interval = DEFAULT_MAX_INTERVAL;
+    return opts;
+}
+
+/// The reason of the rejection, or 0.
+int reject_reason_of(std::uint64_t size, std::uint32_t max_silence_ms, const options &opts,
+                     const std::vector<std::uint64_t> &sizes = {}) {
+    hello request;
+    request.size = size;
+    request.max_silence_ms = max_silence_ms;
+    const auto rejected = check_request(request, opts, sizes);
+    return rejected ? static_cast<int>(rejected->reason) : 0;
+}
+
+void size_and_interval_are_limited(void **) {
+    const options opts = server_options(1000);
+    assert_int_equal(reject_reason_of(1000, 60000, opts), 0);
+    assert_int_equal(reject_reason_of(1001, 0, opts), static_cast<int>(reject_reason::SIZE));
+    assert_int_equal(reject_reason_of(MAX_SIZE, 0, opts), static_cast<int>(reject_reason::SIZE));
+    for (const std::uint32_t silence : {60001u, 86400000u, 0xffffffffu})
+        assert_int_equal(reject_reason_of(1, silence, opts),
+                         static_cast<int>(reject_reason::INTERVAL));
+}
+
+/// Whatever the clients request, their total is bounded, and small ones can use every slot.
+void total_memory_of_clients_is_limited(void **) {
+    for (const std::uint64_t max_size : {std::uint64_t{64}, 16 * MIB, 64 * MIB, MAX_SIZE}) {
+        const options opts = server_options(max_size);
+        const std::uint64_t small = std::min(max_size, max_small_size(opts));
+        std::vector<std::uint64_t> sizes;
+        std::uint64_t total = 0;
+        while (reject_reason_of(max_size, 0, opts, sizes) == 0)
+            sizes.push_back(max_size);
+        assert_int_equal(sizes.size(), max_size > small ? MAX_LARGE_CLIENTS : MAX_CLIENTS);
+        if (max_size > small)
+            assert_int_equal(reject_reason_of(small + 1, 0, opts, sizes),
+                             static_cast<int>(reject_reason::RESOURCES));
+        while (reject_reason_of(small, 0, opts, sizes) == 0)
+            sizes.push_back(small);
+        assert_int_equal(sizes.size(), MAX_CLIENTS);
+        assert_int_equal(reject_reason_of(1, 0, opts, sizes),
+                         static_cast<int>(reject_reason::BUSY));
+        for (const std::uint64_t size : sizes)
+            total += size;
+        assert_true(total <= 5 * max_size || total <= MAX_CLIENTS * MIB);
+    }
 }
 
 void json_has_results(void **) {
@@ -298,6 +376,9 @@ int main() {
         cmocka_unit_test(random_bytes_are_rejected),
         cmocka_unit_test(output_fits_80_columns),
         cmocka_unit_test(result_is_good_without_errors),
+        cmocka_unit_test(served_clients_are_listed_up_to_a_limit),
+        cmocka_unit_test(size_and_interval_are_limited),
+        cmocka_unit_test(total_memory_of_clients_is_limited),
         cmocka_unit_test(json_has_results),
     };
     return cmocka_run_group_tests_name("datping", tests, nullptr, nullptr);

@@ -48,10 +48,12 @@ bool client_result::is_good() const {
            std::none_of(modes.begin(), modes.end(), has_wrong_data);
 }
 
-bool server_result::is_good() const {
-    return std::all_of(clients.begin(), clients.end(), [](const served_client &client) {
-        return client.wrong_rounds == 0 && client.problem.empty();
-    });
+void server_result::add(const served_client &client) {
+    ++served;
+    if (client.wrong_rounds > 0 || !client.problem.empty())
+        ++failed;
+    if (clients.size() < MAX_LISTED_CLIENTS)
+        clients.push_back(client);
 }
 
 std::string describe_mismatch(mode round_mode, std::uint64_t round, std::uint64_t size,

@@ -37,9 +37,12 @@ struct served_client {
 struct server_result {
     std::string ia, ia_address, library;
     bool local_needs_sync = false;
-    std::uint64_t rejected = 0;
-    std::vector<served_client> clients;
-    bool is_good() const; ///< no client with wrong data or a problem
+    /// Clients may come without end: the others are only counted.
+    static constexpr std::size_t MAX_LISTED_CLIENTS = 1000;
+    std::uint64_t rejected = 0, served = 0, failed = 0; ///< failed: with wrong data or a problem
+    std::vector<served_client> clients;                 ///< the first ones
+    void add(const served_client &client);
+    bool is_good() const { return failed == 0; }
 };
 
 /// "round 3 (pingpong): 2 of 64 bytes wrong here; at 17 is 0x2a, not 0x3b"

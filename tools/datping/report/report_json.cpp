@@ -82,7 +82,8 @@ std::string as_json(const options &opts, const server_result &result) {
                      {"library", or_null(result.library)},
                      {"qualifier", opts.qualifier},
                      {"lmr_sync_req", result.local_needs_sync},
-                     {"rejected", result.rejected}};
+                     {"rejected", result.rejected},
+                     {"served", result.served}};
     document["clients"] = json::array();
     for (const served_client &client : result.clients)
         document["clients"].push_back(to_json(client));
