@@ -3,6 +3,9 @@
 
 On a terminal, progress rewrites one line. Elsewhere (a CI log), a step prints
 a line when it starts, and one when it ends if it took long.
+
+Text of a guest, a peer or another program passes escape() where it enters a
+message. What is printed has no control character but newlines and tabs.
 """
 
 import os
@@ -12,6 +15,24 @@ import time
 from typing import Any, List, Optional
 
 quiet = False
+
+
+def escape(text: str, kept: str = "") -> str:
+    """Replace all characters that do not print, except those kept, by \\xNN or \\uNNNN."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() or char in kept else _escape(char) for char in text)
+
+
+def escape_lines(text: str) -> str:
+    """As escape(), of text that has several lines."""
+    return "\n".join(escape(line, "\t") for line in text.split("\n"))
+
+
+def _escape(char: str) -> str:
+    if "\udc80" <= char <= "\udcff":  # a byte that is no valid text, by surrogateescape
+        return f"\\x{ord(char) - 0xDC00:02x}"
+    return char.encode("unicode_escape").decode("ascii")
 
 
 def error(text: str) -> None:
@@ -25,7 +46,7 @@ def note(text: str) -> None:
 
 def _print_line(text: str) -> None:
     try:
-        sys.stderr.write(text + "\n")
+        sys.stderr.write(escape_lines(text) + "\n")
         sys.stderr.flush()
     except OSError:
         pass  # stderr is closed; the exit status remains
@@ -64,7 +85,7 @@ class Step:
         parts.append(f"{elapsed:.0f} s")
         if fraction and elapsed > 3:
             parts.append(f"about {elapsed / fraction - elapsed:.0f} s left")
-        text = "  ".join(parts)[: shutil.get_terminal_size().columns - 1]
+        text = escape("  ".join(parts))[: shutil.get_terminal_size().columns - 1]
         sys.stderr.write("\r\x1b[K" + text)
         sys.stderr.flush()
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from typing import Callable, Dict, List, Optional
 
-from . import locks, supervisor
+from . import locks, progress, supervisor
 from .errors import LabError, Unavailable
 
 MAX_ERROR_LINES = 6
@@ -117,6 +117,6 @@ def run_long(
 
 
 def last_lines(text: str) -> str:
-    """The last lines of a program's output, joined to one."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    """The last lines of a program's output, joined to one, without control characters."""
+    lines = [progress.escape(line.strip(), "\t") for line in text.splitlines() if line.strip()]
     return " | ".join(lines[-MAX_ERROR_LINES:]) or "no output"

@@ -151,8 +151,7 @@ def _run_worker(work: Callable[[], int]) -> int:
 def _report_bug() -> int:
     import traceback
 
-    traceback.print_exc()
-    progress.error("this is a bug of softrdma; please report the lines above")
+    progress.error("this is a bug of softrdma; please report:\n" + traceback.format_exc().rstrip())
     return 1
 
 

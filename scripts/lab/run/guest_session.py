@@ -9,6 +9,7 @@ import subprocess
 import time
 from typing import Iterator, List, NoReturn, Optional, Tuple
 
+from ..core import progress
 from ..core.errors import LabError, UsageError, error_for_status
 from ..protocol import frames
 from .attribute_broker import AttributeBroker
@@ -115,9 +116,8 @@ class GuestSession:
             data = self._read_text(data)
         for kind, number, body in self.decoder.feed(data):
             if kind == frames.AGENT_FAILED:
-                raise LabError(
-                    f"the agent in {self.name} failed; please report:\n{body.decode(errors='replace')}"
-                )
+                text = progress.escape_lines(body.decode(errors="replace"))
+                raise LabError(f"the agent in {self.name} failed; please report:\n{text}")
             if kind == frames.BYTES_TAKEN:
                 self.bytes_taken += (frames.decode_number(body) - self.bytes_taken) & 0xFFFFFFFF
                 self.send_outgoing()
@@ -133,10 +133,12 @@ class GuestSession:
             if keyword == "hello":
                 self.has_booted = True
             elif keyword == "fail":
-                raise LabError(f"{self.name} could not start: {rest}{self._last_log_lines()}")
+                raise LabError(
+                    f"{self.name} could not start: {progress.escape(rest)}{self._last_log_lines()}"
+                )
             elif keyword == "refuse":
                 status, _, reason = rest.partition(" ")
-                raise error_for_status(int(status), reason)
+                raise error_for_status(int(status), progress.escape(reason))
             elif keyword == "agent":
                 self.is_ready = True
         if not self.is_ready:
@@ -197,7 +199,9 @@ class GuestSession:
                 lines += [line.rstrip() for line in file if line.strip()]
         faults = [index for index, line in enumerate(lines) if KERNEL_FAULT.search(line)]
         first = min(faults[0] - 5 if faults else len(lines), len(lines) - MAX_LOG_LINES)
-        excerpt = ["    " + line[:160] for line in lines[max(0, first) :][:MAX_LOG_LINES]]
+        excerpt = [
+            "    " + progress.escape(line[:160]) for line in lines[max(0, first) :][:MAX_LOG_LINES]
+        ]
         return "; its last output:\n" + "\n".join(excerpt) if excerpt else ""
 
 

@@ -2,27 +2,71 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """lab/core: versions, programs, the supervisor, the cache."""
 
+import contextlib
+import functools
+import io
 import os
 import signal
 import subprocess
 import sys
 import tempfile
 import unittest
-from typing import Callable
+from typing import Callable, List
 
 TEST_FOLDER = os.path.dirname(os.path.realpath(__file__))
 SCRIPTS = os.path.join(TEST_FOLDER, "..", "..", "..", "scripts")
 sys.path.insert(0, SCRIPTS)
 sys.dont_write_bytecode = True
 
-from lab.core import cache, run_request, subprocesses, versions  # noqa: E402
-from lab.core.errors import Unavailable, UsageError  # noqa: E402
+from lab.core import cache, progress, run_request, subprocesses, versions  # noqa: E402
+from lab.core.errors import LabError, Unavailable, UsageError  # noqa: E402
 
 
 class Versions(unittest.TestCase):
     def test_versions_sort_by_number(self) -> None:
         releases = ["6.1.0-9-amd64", "6.1.0-56-amd64", "6.1.0-10-amd64"]
         self.assertEqual(max(releases, key=versions.natural_key), "6.1.0-56-amd64")
+
+
+class Messages(unittest.TestCase):
+    HOSTILE = "\x1b]0;title\x07 \x9b2J \u202ereversed \udcff\r\x7f\0"
+    ESCAPED = r"\x1b]0;title\x07 \x9b2J \u202ereversed \xff\r\x7f\x00"
+
+    def printed(self, write: Callable[[], object]) -> str:
+        stderr = io.StringIO()
+        with contextlib.redirect_stderr(stderr):
+            write()
+        return stderr.getvalue()
+
+    def test_control_characters_are_not_printed(self) -> None:
+        functions: List[Callable[[str], object]] = [progress.note, progress.error]
+        functions.append(lambda text: progress.Step(text).__enter__())
+        for function in functions:
+            stderr = self.printed(functools.partial(function, self.HOSTILE))
+            self.assertEqual(stderr, f"softrdma: {self.ESCAPED}\n")
+
+    def test_step_on_a_terminal_prints_no_control_character_of_its_title(self) -> None:
+        step = progress.Step(self.HOSTILE)
+        step.on_terminal = True
+        os.environ["COLUMNS"] = "200"
+        self.assertIn(
+            f"\r\x1b[Ksoftrdma: {self.ESCAPED}  ", self.printed(lambda: step.update(None))
+        )
+
+    def test_newlines_and_tabs_of_a_message_stay(self) -> None:
+        self.assertEqual(self.printed(lambda: progress.error("a\n\tb")), "softrdma: a\n\tb\n")
+
+    def test_other_text_is_printed_unchanged(self) -> None:
+        for text in ("", "plain", "größer → 5 µs", r"C:\x1b"):
+            self.assertEqual(progress.escape(text), text)
+
+    def test_escaped_text_is_one_line(self) -> None:
+        self.assertEqual(progress.escape("a\nsoftrdma: b\u2028"), r"a\nsoftrdma: b\u2028")
+        self.assertEqual(progress.escape_lines("a\x1b\nb\r"), "a\\x1b\nb\\r")
+
+    def test_output_of_a_program_is_escaped_in_its_error(self) -> None:
+        with self.assertRaisesRegex(LabError, r"failed: one \| \\x1b\[31mtwo$"):
+            subprocesses.capture_output(["sh", "-c", r"printf 'one\n\033[31mtwo\n' >&2; false"])
 
 
 class RequiredPrograms(unittest.TestCase):

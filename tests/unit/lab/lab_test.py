@@ -23,7 +23,8 @@ from lab.cli import main  # noqa: E402
 from lab.core import supervisor  # noqa: E402
 from lab.core.errors import LabError, Unavailable  # noqa: E402
 from lab.devices import hosts, privileges, soft_devices  # noqa: E402
-from lab.run import initramfs, switch  # noqa: E402
+from lab.protocol import frames  # noqa: E402
+from lab.run import guest_session, initramfs, switch  # noqa: E402
 
 
 class Gids(unittest.TestCase):
@@ -179,6 +180,44 @@ class SwitchProcess(unittest.TestCase):
             process.connection.close()
             with self.assertRaises(ProcessLookupError):
                 os.kill(process.child, 0)
+
+
+class GuestText(unittest.TestCase):
+    """What a guest sends is not printed as it is."""
+
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.console = os.path.join(folder.name, "console")
+        with open(self.console, "wb") as file:
+            file.write(b"kernel \x1b[31m\xff\rmessage\x07\n")
+        local_end, self.guest_end = socket.socketpair()
+        self.addCleanup(local_end.close)
+        self.addCleanup(self.guest_end.close)
+        process = subprocess.Popen(["sleep", "infinity"])
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        self.session = guest_session.GuestSession(process, local_end, 60, [self.console])
+
+    def error_after(self, data: bytes) -> str:
+        self.guest_end.send(data)
+        with self.assertRaises(LabError) as raised:
+            for _ in self.session.receive():
+                pass
+        return str(raised.exception)
+
+    def test_reason_of_a_guest_that_does_not_start_is_escaped(self) -> None:
+        error = self.error_after(b"fail \x1b]0;title\x07\n")
+        self.assertIn(r"could not start: \x1b]0;title\x07; its last output:", error)
+        self.assertIn("\n    kernel \\x1b[31m\ufffd\n    message\\x07", error)
+
+    def test_refusal_is_escaped(self) -> None:
+        self.assertEqual(self.error_after(b"refuse 77 \x1b[2J\xff\n"), "\\x1b[2J\ufffd")
+
+    def test_failure_of_the_agent_is_escaped_and_has_its_lines(self) -> None:
+        frame = frames.encode(frames.AGENT_FAILED, 0, b"Traceback\n  \x1b[2J\x9b\r\n")
+        error = self.error_after(b"agent\n" + frame)
+        self.assertIn("please report:\nTraceback\n  \\x1b[2J\ufffd\\r\n", error)
 
 
 class Initramfs(unittest.TestCase):
