@@ -8,7 +8,7 @@ from typing import Any, Callable, List, NoReturn
 
 from .. import VERSION
 from ..core import progress, run_request, subprocesses, supervisor
-from ..core.errors import UsageError
+from ..core.errors import OK, UsageError
 from ..devices.persistent import config_path
 from ..run import run_local
 from . import device_commands, run_command
@@ -118,6 +118,14 @@ def make_parser() -> Parser:
         "--umad", action="store_true", help="also add the management nodes (umad, issm)"
     )
 
+    key = add_command("key", _run_key_command, "make a key for the hosts of run --peer")
+    key.add_argument(
+        "file",
+        nargs="?",
+        metavar="FILE",
+        help="a new file that only you can read (default: stdout)",
+    )
+
     kernel = add_command(
         "kernel", _run_kernel_command, "list, build, fetch or remove the cached kernels of guests"
     )
@@ -175,6 +183,11 @@ def _add_run_options(run: Parser) -> None:
         default=[],
         metavar="ADDRESS",
         help="the address of another softrdma run --peer, on a machine or in a container, by UDP",
+    )
+    run.add_argument(
+        "--key",
+        metavar="FILE",
+        help="with --peer: the key that all hosts have, from `softrdma key FILE`",
     )
     run.add_argument(
         "--as", dest="number", type=int, metavar="N", help="with --peer: the number of this host"
@@ -247,6 +260,16 @@ def _run_bench(options: argparse.Namespace) -> int:
     for name in ("backend", "driver", "hosts", "kernel", "quiet", "launcher"):
         setattr(run_options, name, getattr(options, name))
     return run_command.run(run_options)
+
+
+def _run_key_command(options: argparse.Namespace) -> int:
+    from ..run import peer_key
+
+    if options.file is None:
+        print(peer_key.make_key_text())
+    else:
+        peer_key.write_key_file(options.file)
+    return OK
 
 
 def _add_kernel_options(kernel: Parser) -> None:

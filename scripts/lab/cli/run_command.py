@@ -6,19 +6,21 @@ Modules that other subcommands do not need are imported in functions.
 
 import argparse
 import os
+from typing import Optional
 
 from ..core import progress, run_request
 from ..core.errors import Unavailable, UsageError
 from ..core.run_request import MAX_HOSTS, RunRequest, Wire
 from ..devices import soft_devices
-from ..run import run_local
+from ..run import peer_key, run_local
 
 DRIVERS = {"rxe": ["rxe"], "siw": ["siw"], "both": ["rxe", "siw"]}
 
 
 def run(options: argparse.Namespace) -> int:
     """Returns the command's exit status."""
-    request = _make_request(options)
+    key_text = os.environ.pop(peer_key.ENVIRONMENT_NAME, "")  # the command does not get it
+    request = _make_request(options, key_text)
     backend = options.backend  # --in: auto, here, uml or qemu
     reason_not_local = ""
     if backend in ("auto", "here"):
@@ -97,7 +99,7 @@ def _run_qemu(request: RunRequest) -> int:
     return run_qemu.run(request)
 
 
-def _make_request(options: argparse.Namespace) -> RunRequest:
+def _make_request(options: argparse.Namespace, key_text: str) -> RunRequest:
     from ..debian import packages
 
     argv = options.command[1:] if options.command[:1] == ["--"] else options.command
@@ -125,7 +127,23 @@ def _make_request(options: argparse.Namespace) -> RunRequest:
         console=options.console and os.path.abspath(options.console),
     )
     _check_hosts(request)
-    return request
+    return request._replace(key=_read_key(options, key_text))
+
+
+def _read_key(options: argparse.Namespace, key_text: str) -> Optional[bytes]:
+    """The key of --key, or that of the environment variable; None without --peer."""
+    if not options.peer:
+        if options.key is not None:
+            raise UsageError("--key is for hosts that --peer names; add: --as N --peer ADDRESS")
+        return None
+    if options.key is not None:
+        return peer_key.read_key_file(options.key)
+    if key_text:
+        return peer_key.parse_key(key_text, peer_key.ENVIRONMENT_NAME)
+    raise UsageError(
+        "--peer needs a key that the hosts share; make one with `softrdma key FILE`, "
+        "copy the file to each host, and add: --key FILE"
+    )
 
 
 def _parse_wire(options: argparse.Namespace) -> Wire:

@@ -31,6 +31,7 @@ class RunRequest(NamedTuple):
     launcher: str  # the path of the program softrdma
     host_number: Optional[int] = None  # with peers: this host
     peers: "tuple[str, ...]" = ()  # the addresses of the other hosts, in the order of their numbers
+    key: Optional[bytes] = None  # that the hosts share; a guest does not get it
     port: int = 0
     wait_seconds: float = 0  # for the peers
     console: Optional[str] = None  # the file that gets the output of the guests' kernels

@@ -23,7 +23,7 @@ from ..core.run_request import ClusterMember, RunRequest
 from ..devices import soft_devices
 from ..kernel import uml_kernels
 from ..protocol.stdio_client import CommandSpec, make_command_spec
-from . import switch
+from . import peer_group, peer_protocol, switch
 from .confinement import Access, Confinement
 from .guest_session import GuestNotStarted, GuestSession, append_console
 from .relay import Relay
@@ -31,8 +31,6 @@ from .relay import Relay
 MIN_FREE_MEMORY_BYTES = 1_000_000_000  # more than the test runs used
 BOOT_TIMEOUT_SECONDS = 60.0  # with ptrace on a busy machine, a boot took more than 20
 CONNECTION_FD = 3  # in the kernel's process
-MAC_PREFIX = "02:73:72:64:"
-PEERS_MTU = 1400  # a frame and its headers fit into a UDP datagram of 1500 bytes
 
 
 def run(request: RunRequest) -> int:
@@ -132,7 +130,7 @@ def _start_guest(
     ]
     for index, end in enumerate(netdev_ends):
         assert member
-        mac = f"{MAC_PREFIX}{index:02x}:{member.number:02x}"
+        mac = switch.mac_address(index, member.number).hex(":")
         argv.append(f"vec{index}:transport=fd,fd={end.fileno()},mtu={mtu},depth=128,mac={mac}")
     argv += [f"uml_dir={guest_folder}", f'init="{request.launcher}"']
     argv += ["--", "guest", "uml", f'"{job_path}"']
@@ -191,7 +189,7 @@ def _make_network(request: RunRequest, undo: supervisor.Undo) -> _Network:
     local_numbers, mtu = list(range(1, request.hosts + 1)), soft_devices.MTU
     if request.peers:
         assert request.host_number
-        local_numbers, mtu = [request.host_number], PEERS_MTU
+        local_numbers, mtu = [request.host_number], peer_protocol.MTU
         all_numbers = range(1, len(request.peers) + 2)
         remote_numbers = [number for number in all_numbers if number != request.host_number]
     numbers = sorted(local_numbers + remote_numbers)
@@ -206,11 +204,17 @@ def _make_network(request: RunRequest, undo: supervisor.Undo) -> _Network:
     group = None
     if request.peers:
         peers = [
-            switch.Peer(number, address, request.port)
+            peer_group.Peer(number, address, request.port)
             for number, address in zip(remote_numbers, request.peers)
         ]
-        group = switch.PeerGroup(
-            local_numbers[0], peers, request.port, request.drivers, request.wait_seconds
+        assert request.key
+        group = peer_group.PeerGroup(
+            local_numbers[0],
+            peers,
+            request.port,
+            request.drivers,
+            request.wait_seconds,
+            request.key,
         )
     switch_ends = [[switch_end for switch_end, _ in cables] for cables in driver_cables]
     netdev_ends = [

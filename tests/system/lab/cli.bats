@@ -128,7 +128,7 @@ kill_at() {
     for backend in qemu here; do
         for hosts in '--hosts 3' '--as 1 --peer 127.0.0.1'; do
             # shellcheck disable=SC2086
-            run -77 softrdma run --in $backend $hosts -- true
+            SOFTRDMA_KEY=$(softrdma key) run -77 softrdma run --in $backend $hosts -- true
             [[ ${#lines[@]} == 1 && $output == *"--in uml"* ]]
         done
     done
@@ -170,6 +170,10 @@ run --as 3 --peer 127.0.0.1 -- true
 run --as 1 --peer 127.0.0.1 --hosts 2 -- true
 run --as 1 --peer 127.0.0.1:99999 -- true
 run --as 1 --peer 127.0.0.1 --port 0 -- true
+run --as 1 --peer 127.0.0.1 --key /no/such/file -- true
+run --as 1 --peer 127.0.0.1 --key /dev/null -- true
+run --as 1 --peer 127.0.0.1 --key /etc/hostname -- true
+run --key /etc/hostname -- true
 run --in qemu --kernel newest -- true
 run --in qemu -q --write /no/such/folder -- true
 run --suite buster -- true
@@ -183,6 +187,42 @@ kernel remove 0.1
 END
 }
 
+@test "run --peer without a key, or with one that other users can read: status 2, and the command to type" {
+    run -2 softrdma run --as 1 --peer 127.0.0.1 -- true
+    [[ ${#lines[@]} == 1 && $output == *'softrdma key FILE'*'--key FILE' ]]
+    softrdma key key
+    run -2 softrdma run --as 3 --peer 127.0.0.1 --key key -- true
+    [[ $output == *'--as 3'* ]] # the key is not the fault
+    chmod 644 key
+    run -2 softrdma run --as 1 --peer 127.0.0.1 --key key -- true
+    [[ ${#lines[@]} == 1 && $output == *'chmod 600 key'* ]]
+    SOFTRDMA_KEY=short run -2 softrdma run --as 1 --peer 127.0.0.1 -- true
+    [[ $output == *'SOFTRDMA_KEY: this is no key'* && $output != *short* ]]
+}
+
+@test "key writes a new file that only the caller can read, or prints the key" {
+    umask 0
+    run -0 softrdma key key
+    [[ -z $output && $(stat -c %a key) == 600 ]]
+    contents=$(<key)
+    run -1 softrdma key key
+    [[ $output == *'key exists'*'rm key' && $(<key) == "$contents" ]]
+    run -0 softrdma key
+    [[ $output =~ ^softrdma-key-1-[0-9a-f]{64}$ && $output != "$contents" ]]
+    run -1 softrdma key /no/such/folder/key
+    [[ $output == *'No such file or directory' ]]
+}
+
+@test "a command does not get the key of the environment" {
+    SOFTRDMA_KEY=$(softrdma key) run -0 softrdma run --in uml -q -- sh -c 'echo "key: ${SOFTRDMA_KEY-none}"'
+    [[ $output == 'key: none' ]]
+}
+
+@test "control characters of names and arguments are not printed" {
+    run -2 softrdma run --as 1 --peer $'host\e[31m:0' -- true
+    [[ ${#lines[@]} == 1 && $output == *'host\x1b[31m:0'* ]]
+}
+
 @test "up and run --in here without the drivers: status 77" {
     [[ ! -d /sys/module/rdma_rxe ]] || skip 'this kernel has rxe'
     run -77 softrdma up
@@ -191,7 +231,7 @@ END
 }
 
 @test "options --help and --version print to stdout" {
-    for arguments in --help "run --help" "bench --help" "up --help" "kernel --help" --version; do
+    for arguments in --help "run --help" "bench --help" "up --help" "kernel --help" "key --help" --version; do
         # shellcheck disable=SC2086
         run -0 --separate-stderr softrdma $arguments
         # shellcheck disable=SC2154

@@ -181,6 +181,20 @@ class SwitchProcess(unittest.TestCase):
             with self.assertRaises(ProcessLookupError):
                 os.kill(process.child, 0)
 
+    def test_reason_is_reported_if_process_ends_before_it_reads(self) -> None:
+        guest_end, port_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+        with supervisor.Undo() as undo, guest_end, port_end:
+            process = switch.Switch(undo, [[port_end]], None)
+            process.connection.close()
+            process.connection, child = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            process.connection.setblocking(False)
+            process.check_ready()  # the child does not read what it sends
+            child.send(switch.FAILURE + b"the reason")
+            child.close()
+            with self.assertRaisesRegex(LabError, "^the reason$"):
+                process.check_ready()
+        process.connection.close()
+
 
 class GuestText(unittest.TestCase):
     """What a guest sends is not printed as it is."""
@@ -243,7 +257,7 @@ class Manual(unittest.TestCase):
     def test_manual_has_each_option_of_help(self) -> None:
         with open(os.path.join(TOP_FOLDER, "man/softrdma/softrdma.1"), encoding="utf-8") as file:
             manual = file.read().replace("\\-", "-")
-        for command in ("run", "up", "down", "list", "kernel"):
+        for command in ("run", "up", "down", "list", "kernel", "key"):
             self.assertRegex(manual, rf"\.B softrdma {command}\b")
             help_text = io.StringIO()
             with redirect_stdout(help_text), self.assertRaises(SystemExit):
