@@ -17,6 +17,10 @@ setup_file() {
     cp "$BATS_TEST_DIRNAME/../../../scripts/softrdma" "$shared/usr/bin"
     cp -r "$BATS_TEST_DIRNAME/../../../scripts/lab" "$shared/usr/share/softrdma"
     [[ $IN != uml ]] || cp -r "$(dirname "$("$BATS_TEST_DIRNAME/../../../scripts/softrdma" kernel path)")" "$shared/usr/lib/softrdma/uml/kernel"
+    # unit.lab.confinement, for other users and in a container.
+    mkdir -p "$shared/tests/unit/lab"
+    cp "$BATS_TEST_DIRNAME/../../unit/lab/confinement_test.py" "$shared/tests/unit/lab"
+    ln -s usr/share/softrdma "$shared/scripts"
     chmod -R a+rX "$shared"
 }
 teardown_file() { rm -rf "${shared:?}"; }
@@ -149,6 +153,20 @@ without() { "$BATS_TEST_DIRNAME/../lib/without" "$@"; }
     [[ $(<"$write/file") == written ]]
 }
 
+confined_process() { # CALLER
+    "$1" /usr/bin/python3 -B "$shared/tests/unit/lab/confinement_test.py" >out 2>&1 || { cat out && return 1; }
+    grep '^OK' out
+}
+
+@test "a process that took over the guest's kernel reaches nothing, as an ordinary user and in a container" {
+    [[ $IN == uml ]] || skip 'QEMU is confined in the same way'
+    [[ $(id -u) == 0 ]] || skip 'only root becomes another user'
+    folder=$shared
+    confined_process as_user
+    require_podman
+    confined_process in_container
+}
+
 # Each host has its kernel. Host 2 replaces a folder by a link again and again while host 1 makes files in the folder:
 # the kernel of host 1 may find a folder, and Linux the link.
 @test "a link that replaces a folder does not lead out of --write" {
@@ -206,6 +224,38 @@ echo finished
 END
     attack as_root -- sh nodes "$write" >out 2>err || { cat out err && return 1; }
     [[ $(<out) == finished ]] || { cat out err && return 1; }
+    expect_no_change
+}
+
+# bats test_tags=qemu
+@test "the shared folders of QEMU are read-only, except those of --write, as root and as an ordinary user" {
+    [[ $IN == qemu ]] || skip 'user mode has no shares'
+    cat >shares <<'END'
+home=$1 write=$2
+[ "$(cat "$home/file")" = secret ] || exit # reading is permitted
+echo kept >"$write/kept" || exit
+mkdir /share
+for tag in root write0; do
+    mount -t 9p -o trans=virtio,version=9p2000.L,rw "$tag" /share 2>/dev/null || continue
+    (echo x >"/share$home/file") 2>/dev/null && echo "escaped: $tag"
+    umount /share
+done
+for target in / "$home"; do mount -o remount,rw "$target" 2>/dev/null; done
+chmod 777 "$home/file" # in the overlay
+rm -rf "$home/folder"
+echo finished
+END
+    prepare root
+    attack as_root -- sh shares "$home" "$write" >out 2>err || { cat out err && return 1; }
+    [[ $(<out) == finished && $(<"$write/kept") == kept ]] || { cat out err && return 1; }
+    expect_no_change
+    [[ $(id -u) == 0 ]] || skip 'only root becomes another user'
+    prepare "$ordinary_user"
+    use_own_cache kernels
+    chown -R "$ordinary_user" "$BATS_TEST_TMPDIR"
+    chmod 755 "$BATS_RUN_TMPDIR" "$BATS_RUN_TMPDIR/test" "$BATS_TEST_TMPDIR"
+    attack as_user -- sh shares "$home" "$write" >out 2>err || { cat out err && return 1; }
+    [[ $(<out) == finished && $(<"$write/kept") == kept ]] || { cat out err && return 1; }
     expect_no_change
 }
 
