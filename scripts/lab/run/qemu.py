@@ -158,7 +158,7 @@ def start_guest(
         stderr=log_fd,
         pass_fds=[connection_fd, console_fd],
         preexec_fn=prepare_child,
-        start_new_session=True,  # Ctrl-C is for softrdma only
+        process_group=0,  # Ctrl-C is for softrdma only
     )
     confinement.receive_broker(process.pid)
     return process

@@ -153,7 +153,7 @@ def _start_guest(
         process = subprocess.Popen(
             argv, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             pass_fds=[CONNECTION_FD, *(end.fileno() for end in netdev_ends)],
-            preexec_fn=prepare_child, start_new_session=True,
+            preexec_fn=prepare_child, process_group=0,
         )  # fmt: skip
     undo.callback(append_console, console, request.console, host_number or 1)
     undo.callback(process.kill)
