@@ -13,6 +13,7 @@ import ctypes
 import errno
 import fcntl
 import os
+import re
 import signal
 import stat
 import struct
@@ -22,10 +23,14 @@ from typing import List, Sequence
 from . import syscall_filter
 
 SECCOMP_IOCTL_NOTIF_RECV, SECCOMP_IOCTL_NOTIF_SEND = 0xC0502100, 0xC0182101
+SECCOMP_IOCTL_NOTIF_ID_VALID = 0x40082102
 NOTIFICATION = struct.Struct("=QIIiIQ6Q")  # struct seccomp_notif
 RESPONSE = struct.Struct("=QqiI")  # struct seccomp_notif_resp
 SYS_OPENAT2 = syscall_filter.COMMON_NUMBERS["openat2"]
-RESOLVE_NO_MAGICLINKS, AT_FDCWD = 0x02, -100
+RESOLVE_NO_MAGICLINKS, AT_FDCWD, AT_SYMLINK_NOFOLLOW = 0x02, -100, 0x100
+SELF_FD = re.compile(rb"/proc/self/(fd/[0-9]+)")
+CALLS_WITHOUT_FOLDER = ("chmod", "fchmod", "chown", "fchown", "utimes")
+TIMES = struct.Struct("=4q")
 UTIME_NOW, UTIME_OMIT = (1 << 30) - 1, (1 << 30) - 2
 PATH_MAX = 4096
 NO_ID = 0xFFFFFFFF  # of an owner or group that stays
@@ -55,7 +60,7 @@ class AttributeBroker:
         call_id, thread, _, number, _, _, *arguments = NOTIFICATION.unpack(buffer)
         error = 0
         try:
-            self._make_call(self.names[number], thread, arguments)
+            self._make_call(call_id, self.names[number], thread, arguments)
         except OSError as problem:
             error = problem.errno or errno.EIO
         except (KeyError, ValueError, OverflowError):
@@ -64,28 +69,25 @@ class AttributeBroker:
         with contextlib.suppress(OSError):
             fcntl.ioctl(self.listener, SECCOMP_IOCTL_NOTIF_SEND, response)
 
-    def _make_call(self, name: str, thread: int, arguments: List[int]) -> None:
+    def _make_call(self, call_id: int, name: str, thread: int, arguments: List[int]) -> None:
         """Raises OSError with the call's error."""
-        first, second, third = arguments[:3]
         if name == "kill":
-            self._kill_child(first, second)
+            self._kill_child(arguments[0], arguments[1])
             return
-        if name in ("fchmod", "fchown") or (name == "utimensat" and not second):
-            target = os.open(f"/proc/{thread}/fd/{_to_int(first)}", os.O_PATH | os.O_CLOEXEC)
-        else:
-            target = _open_path(_read_string(thread, second if name == "utimensat" else first))
+        target = _open_target(name, thread, arguments)
         try:
+            # If the thread has ended, its number can be another's by now.
+            fcntl.ioctl(self.listener, SECCOMP_IOCTL_NOTIF_ID_VALID, struct.pack("=Q", call_id))
             # What follows changes the file that is checked, also if another has its name by then.
             path = f"/proc/self/fd/{target}"
             self._check_location(os.readlink(path))
-            if name in ("chmod", "fchmod"):
-                _change_mode(path, second)
-            elif name in ("chown", "fchown"):
-                os.chown(path, _to_id(second), _to_id(third))
-            elif name == "utimes":
-                _change_times(path, thread, second, 1000)
+            values = arguments[1:] if name in CALLS_WITHOUT_FOLDER else arguments[2:]
+            if name in ("chmod", "fchmod", "fchmodat"):
+                _change_mode(path, values[0])
+            elif name in ("chown", "fchown", "fchownat"):
+                os.chown(path, _to_id(values[0]), _to_id(values[1]))
             else:
-                _change_times(path, thread, third, 1)
+                _change_times(path, thread, values[0], 1000 if name == "utimes" else 1)
         finally:
             os.close(target)
 
@@ -107,11 +109,40 @@ class AttributeBroker:
             os.close(pidfd)
 
 
-def _open_path(path: bytes) -> int:
-    """A descriptor of the file, whatever its permissions. The links of /proc are not followed."""
-    open_how = struct.pack("=QQQ", os.O_PATH | os.O_CLOEXEC, 0, RESOLVE_NO_MAGICLINKS)
+def _open_target(name: str, thread: int, arguments: List[int]) -> int:
+    """A descriptor (O_PATH) of the file that the call names."""
+    first, second = arguments[:2]
+    if name in ("fchmod", "fchown") or (name == "utimensat" and not second):
+        return _open_link(thread, f"fd/{_to_int(first)}")
+    if name in CALLS_WITHOUT_FOLDER:
+        folder, path, flags = AT_FDCWD, _read_string(thread, first), 0
+    else:
+        folder, path = _to_int(first), _read_string(thread, second)
+        # fchmodat() has no flags.
+        flags = {"fchownat": arguments[4], "utimensat": arguments[3]}.get(name, 0)
+    if flags & ~AT_SYMLINK_NOFOLLOW & 0xFFFFFFFF:
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+    link = SELF_FD.fullmatch(path)
+    if link:  # in the process, not in this one
+        return _open_link(thread, os.fsdecode(link[1]))
+    folder_fd = _open_link(thread, "cwd" if folder == AT_FDCWD else f"fd/{folder}")
+    try:
+        return _open_path(folder_fd, path, os.O_NOFOLLOW if flags else 0)
+    finally:
+        os.close(folder_fd)
+
+
+def _open_link(thread: int, link: str) -> int:
+    """What a link in a folder of /proc leads to."""
+    return os.open(f"/proc/{thread}/{link}", os.O_PATH | os.O_CLOEXEC)
+
+
+def _open_path(folder_fd: int, path: bytes, flags: int) -> int:
+    """The file, whatever its permissions. The links of /proc are not followed."""
+    flags |= os.O_PATH | os.O_CLOEXEC
+    open_how = struct.pack("=QQQ", flags, 0, RESOLVE_NO_MAGICLINKS)
     size = ctypes.c_size_t(len(open_how))
-    fd = int(_libc.syscall(SYS_OPENAT2, ctypes.c_int(AT_FDCWD), path, open_how, size))
+    fd = int(_libc.syscall(SYS_OPENAT2, folder_fd, path, open_how, size))
     if fd < 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
@@ -126,10 +157,7 @@ def _read_memory(thread: int, address: int, size: int) -> bytes:
 
 def _read_string(thread: int, address: int) -> bytes:
     """A path in the memory of the process."""
-    # The string may end at the last page that is mapped.
-    data = _read_memory(thread, address, PATH_MAX - address % PATH_MAX)
-    if b"\0" not in data:
-        data += _read_memory(thread, address + len(data), PATH_MAX - len(data))
+    data = _read_memory(thread, address, PATH_MAX)  # less, if it ends at the last mapped page
     text, end, _ = data.partition(b"\0")
     if not end:
         raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
@@ -137,7 +165,9 @@ def _read_string(thread: int, address: int) -> bytes:
 
 
 def _change_mode(path: str, mode: int) -> None:
-    if mode & (stat.S_ISUID | stat.S_ISGID):
+    """Set the mode. The setgid bit of a folder is for the group of new files, and gives no rights."""
+    is_folder = stat.S_ISDIR(os.stat(path).st_mode)
+    if mode & stat.S_ISUID or (mode & stat.S_ISGID and not is_folder):
         raise PermissionError(errno.EPERM, "setuid")
     os.chmod(path, mode & 0o7777)
 
@@ -147,7 +177,10 @@ def _change_times(path: str, thread: int, address: int, unit_ns: int) -> None:
     if not address:
         os.utime(path)
         return
-    fields = struct.unpack("=4q", _read_memory(thread, address, 32))
+    data = _read_memory(thread, address, TIMES.size)
+    if len(data) < TIMES.size:
+        raise OSError(errno.EFAULT, os.strerror(errno.EFAULT))
+    fields = TIMES.unpack(data)
     status = os.stat(path)
     times = []
     for seconds, units, old in (

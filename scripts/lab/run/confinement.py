@@ -84,7 +84,8 @@ class Confinement:
         _check(_libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
         if self.ruleset:
             self.ruleset.restrict()
-        _drop_capabilities()
+        if not _drop_capabilities():
+            problems.append("it keeps root's capabilities (there is no CAP_SETPCAP to drop them)")
         fds = []
         try:
             fds = self._install_filter()
@@ -151,7 +152,7 @@ def _enter_mount_namespace(writable: List[str]) -> None:
     size = ctypes.c_size_t(len(attributes))
     _check(_libc.syscall(SYS_MOUNT_SETATTR, AT_FDCWD, b"/", AT_RECURSIVE, attributes, size))
     for path, fd in copies.items():
-        target = os.fsencode(path)
+        target = os.fsencode(os.path.realpath(path))
         _check(_libc.syscall(SYS_MOVE_MOUNT, fd, b"", AT_FDCWD, target, MOVE_MOUNT_F_EMPTY_PATH))
         os.close(fd)
     # The current folder is still of the mount that it was opened from.
@@ -167,8 +168,11 @@ def _read_capabilities() -> int:
     return 0
 
 
-def _drop_capabilities() -> None:
-    """All but FILE_CAPABILITIES, also for the programs that this process executes."""
+def _drop_capabilities() -> bool:
+    """All but FILE_CAPABILITIES, also for the programs that this process executes.
+
+    Returns whether that is possible.
+    """
     capabilities = _read_capabilities()
     if capabilities & 1 << CAP_SETPCAP:
         for capability in range(NUM_CAPABILITIES):
@@ -177,10 +181,11 @@ def _drop_capabilities() -> None:
     elif os.geteuid() == 0:
         # Root would gain them back from the bounding set at each execve(), and so lose its personality
         # each time, for which the user-mode kernel executes itself again.
-        return
+        return not capabilities & ~FILE_CAPABILITIES
     header = struct.pack("=Ii", CAPABILITY_VERSION, 0)
     mask = capabilities & FILE_CAPABILITIES
     _check(_libc.capset(header, struct.pack("=6I", mask, mask, 0, 0, 0, 0)))
+    return True
 
 
 def _check(result: int) -> int:

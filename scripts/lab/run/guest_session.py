@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """A running guest, and the connection to it."""
 
-import contextlib
 import os
 import re
 import socket
@@ -13,6 +12,7 @@ from ..core import progress
 from ..core.errors import LabError, UsageError, error_for_status
 from ..protocol import frames
 from .attribute_broker import AttributeBroker
+from .log_pipe import LogPipe
 
 # The agent of a guest sends ALIVE every two seconds.
 SILENCE_TIMEOUT_SECONDS = 90.0
@@ -20,12 +20,9 @@ MAX_DIRECT_BYTES = 512  # longer frames go through the spool folder
 # The connection of user mode is a terminal, which drops what exceeds 4096 unread bytes.
 MAX_UNREAD_BYTES = 2048
 KERNEL_FAULT = re.compile(r"Kernel panic|BUG:|Oops|Unable to handle")
-PANIC = re.compile(rb"^(?:\[[ 0-9.]*\] )?Kernel panic - not syncing", re.MULTILINE)
 # After a panic the kernel prints its call trace and ends.
 PANIC_TIMEOUT_SECONDS = 3.0
 MAX_LOG_LINES = 20
-MAX_LOG_BYTES = 16_000_000  # more is dropped: a guest must not fill the disk
-LOG_DROPPED = b"[softrdma: the output before this was dropped]\n"
 
 
 class GuestNotStarted(LabError):
@@ -40,12 +37,12 @@ class GuestSession:
         process: "subprocess.Popen[bytes]",
         connection: socket.socket,
         boot_timeout_seconds: float,
-        logs: List[str],
+        logs: List[LogPipe],
         spool_folder: Optional[str] = None,
         host_number: Optional[int] = None,
         broker: Optional[AttributeBroker] = None,
     ):
-        """logs: files with the output of the guest's kernel and of the emulator.
+        """logs: the output of the guest's kernel and of the emulator.
 
         spool_folder: a folder that the guest mounts, for data that exceeds its connection's buffer.
         host_number: of a guest that is one of several hosts.
@@ -64,20 +61,23 @@ class GuestSession:
         self.is_ready = False  # its agent takes commands
         self.text = b""  # received before the first frame: the beginning of a line
         self.decoder = frames.Decoder()
-        self.spool_folder = spool_folder
+        # The descriptor stays that of the folder, whatever the guest puts in its place.
+        self.spool_fd = os.open(spool_folder, os.O_PATH | os.O_CLOEXEC) if spool_folder else -1
+        self.has_spool = spool_folder is not None
         self.broker = broker
         self.num_spooled = 0
         self.outgoing = b""
         self.bytes_sent = self.bytes_taken = 0  # taken: read by the agent, as it reports
-        self.log_offsets = [0 for _ in logs]  # searched for a panic up to here
         self.panic_time: Optional[float] = None
 
     def send(self, kind: bytes, command: int, data: bytes) -> None:
         """Does not block: the guest might block until softrdma reads, which would be a deadlock."""
-        if self.spool_folder and len(data) > MAX_DIRECT_BYTES:
+        if self.has_spool and len(data) > MAX_DIRECT_BYTES:
             # Through a file, a new one each time: the guest could have cached an old one's contents.
             self.num_spooled += 1
-            with open(os.path.join(self.spool_folder, str(self.num_spooled)), "xb") as file:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+            fd = os.open(str(self.num_spooled), flags, 0o600, dir_fd=self.spool_fd)
+            with open(fd, "wb") as file:
                 file.write(data)
             kind, data = frames.SPOOLED, frames.SPOOLED_FRAME.pack(kind, self.num_spooled)
         self.outgoing += frames.encode(kind, command, data)
@@ -99,7 +99,7 @@ class GuestSession:
 
     def _sendable_bytes(self) -> bytes:
         """In user mode, which has a spool folder, no more than the guest's terminal holds."""
-        if not self.spool_folder:
+        if not self.has_spool:
             return self.outgoing
         return self.outgoing[: max(0, MAX_UNREAD_BYTES - (self.bytes_sent - self.bytes_taken))]
 
@@ -149,7 +149,9 @@ class GuestSession:
     def check(self, now: float) -> None:
         """Raise if the guest has ended, hangs, or did not start."""
         has_ended = self.process.poll() is not None
-        if not self.panic_time and self._has_new_panic():
+        for log in self.logs:
+            log.read()
+        if not self.panic_time and any([log.has_new_panic() for log in self.logs]):
             self.panic_time = now
         if has_ended or (self.panic_time and now - self.panic_time > PANIC_TIMEOUT_SECONDS):
             reason = "its kernel panicked" if self.panic_time else "it was shut down or killed"
@@ -161,59 +163,20 @@ class GuestSession:
         if self.has_booted and now - self.last_receive_time > timeout:
             self._fail(f"{self.name} hangs: it sent nothing for {timeout:.0f} s")
 
-    def _has_new_panic(self) -> bool:
-        """Whether the kernel has printed a panic since the last call."""
-        for index, path in enumerate(self.logs):
-            with contextlib.suppress(OSError):
-                size = os.stat(path).st_size
-                if size == self.log_offsets[index]:
-                    continue
-                with open(path, "rb") as file:
-                    file.seek(self.log_offsets[index])
-                    text = file.read()
-                # The last line may be incomplete: it is read again.
-                self.log_offsets[index] += text.rfind(b"\n") + 1
-                if PANIC.search(text):
-                    return True
-                if size > MAX_LOG_BYTES:
-                    self._empty_log(index)
-        return False
-
-    def _empty_log(self, index: int) -> None:
-        """The guest's process writes at the end of the file, also of one that was shortened."""
-        os.truncate(self.logs[index], 0)
-        with open(self.logs[index], "ab") as file:
-            file.write(LOG_DROPPED)
-        self.log_offsets[index] = 0
-
     def _fail(self, reason: str) -> NoReturn:
         raise (LabError if self.has_booted else GuestNotStarted)(reason + self._last_log_lines())
 
     def _last_log_lines(self) -> str:
         """The end of the logs, or what precedes and follows the first kernel fault."""
-        lines = []
-        for path in self.logs:
-            with contextlib.suppress(OSError), open(
-                path, encoding="utf-8", errors="replace"
-            ) as file:
-                lines += [line.rstrip() for line in file if line.strip()]
+        for log in self.logs:
+            log.read()
+        lines = [line for log in self.logs for line in log.lines()]
         faults = [index for index, line in enumerate(lines) if KERNEL_FAULT.search(line)]
         first = min(faults[0] - 5 if faults else len(lines), len(lines) - MAX_LOG_LINES)
         excerpt = [
             "    " + progress.escape(line[:160]) for line in lines[max(0, first) :][:MAX_LOG_LINES]
         ]
         return "; its last output:\n" + "\n".join(excerpt) if excerpt else ""
-
-
-def append_console(console: str, file: Optional[str], host_number: int = 1) -> None:
-    """Append the output of a guest's kernel, if there is any, to the file of --console."""
-    if not file:
-        return
-    with contextlib.suppress(OSError), open(console, "rb") as source:
-        text = source.read()
-        if text.strip():
-            with open(file, "ab") as target:
-                target.write(b"== kernel of host %d\n" % host_number + text)
 
 
 def _silence_timeout() -> float:

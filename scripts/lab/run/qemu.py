@@ -8,11 +8,12 @@ cache until the machine boots again, and guests are emulated.
 
 import os
 import subprocess
-from typing import List, NamedTuple, Tuple
+from typing import List, NamedTuple, Optional, Tuple
 
 from ..core import cache, subprocesses, supervisor
 from ..debian import packages
 from ..kernel.debian_kernels import Kernel
+from .attribute_broker import AttributeBroker
 from .confinement import Access, Confinement
 
 
@@ -103,7 +104,7 @@ def start_guest(
     memory_mb: int,
     connection_fd: int,
     log_fd: int,
-) -> "subprocess.Popen[bytes]":
+) -> "tuple[subprocess.Popen[bytes], Optional[AttributeBroker]]":
     """Start QEMU, confined. console_fd: for the output of the guest's kernel; log_fd: for QEMU's.
 
     connection_fd: the guest's end of a socket, which the guest has as /dev/vport0p1.
@@ -144,8 +145,7 @@ def start_guest(
         argv += ["-device", f"virtio-9p-pci,fsdev={share.tag},mount_tag={share.tag}"]
     writable = [share.host_path for share in shares if share.mode == "rw"]
     devices = ["/dev/kvm"] if use_kvm else []
-    # QEMU keeps the guest to the shared folders itself.
-    confinement = Confinement(Access(writable, devices=devices), with_broker=False)
+    confinement = Confinement(Access(writable, devices=devices), with_broker=True)
 
     def prepare_child() -> None:
         confinement.apply()
@@ -160,5 +160,4 @@ def start_guest(
         preexec_fn=prepare_child,
         process_group=0,  # Ctrl-C is for softrdma only
     )
-    confinement.receive_broker(process.pid)
-    return process
+    return process, confinement.receive_broker(process.pid)

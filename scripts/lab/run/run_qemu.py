@@ -15,7 +15,8 @@ from ..kernel import debian_kernels, siw_module
 from ..kernel.debian_kernels import Kernel
 from ..protocol.stdio_client import CommandSpec, make_command_spec
 from . import initramfs, qemu
-from .guest_session import GuestNotStarted, GuestSession, append_console
+from .guest_session import GuestNotStarted, GuestSession
+from .log_pipe import LogPipe
 from .qemu import Share
 from .relay import Relay
 
@@ -51,29 +52,28 @@ def _run_guest(
     """Run the command in a new guest. Raises GuestNotStarted if the accelerator does not work."""
     with supervisor.Undo() as undo:
         folder = supervisor.make_run_folder(undo)
-        initrd, console, log = (
-            os.path.join(folder, name) for name in ("initrd", "console", "qemu")
-        )
+        initrd = os.path.join(folder, "initrd")
+        console, log = LogPipe(), LogPipe()  # of the guest's kernel, and of QEMU
         initramfs.write_initramfs(initrd, kernel, _guest_files(kernel, request, shares))
         connection, guest_end = socket.socketpair()
-        # GuestSession shortens them.
-        with open(log, "ab") as log_file, open(console, "ab") as console_file:
-            process = qemu.start_guest(
-                kernel,
-                accelerator,
-                initrd,
-                console_file.fileno(),
-                shares,
-                request.memory_mb,
-                guest_end.fileno(),
-                log_file.fileno(),
-            )
-        undo.callback(append_console, console, request.console)
+        process, broker = qemu.start_guest(
+            kernel,
+            accelerator,
+            initrd,
+            console.write_end,
+            shares,
+            request.memory_mb,
+            guest_end.fileno(),
+            log.write_end,
+        )
+        undo.callback(console.append_to, request.console, 1)
         undo.callback(process.wait)
         undo.callback(process.kill)
         guest_end.close()
+        console.close_write_end()
+        log.close_write_end()
         timeout = BOOT_TIMEOUT_SECONDS[accelerator]
-        guest = GuestSession(process, connection, timeout, [log, console])
+        guest = GuestSession(process, connection, timeout, [log, console], broker=broker)
         return Relay([guest], spec, undo).run()
 
 

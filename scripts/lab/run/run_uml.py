@@ -25,7 +25,8 @@ from ..kernel import uml_kernels
 from ..protocol.stdio_client import CommandSpec, make_command_spec
 from . import peer_group, peer_protocol, switch
 from .confinement import Access, Confinement
-from .guest_session import GuestNotStarted, GuestSession, append_console
+from .guest_session import GuestNotStarted, GuestSession
+from .log_pipe import LogPipe
 from .relay import Relay
 
 MIN_FREE_MEMORY_BYTES = 1_000_000_000  # more than the test runs used
@@ -100,9 +101,8 @@ def _start_guest(
 
     memory_folder: for the files that the process makes; member: None: the only host; netdev_ends: the guest's ends of its interfaces.
     """
-    console, spool_folder, job_path = (
-        os.path.join(folder, name) for name in ("console", "spool", "job.json")
-    )
+    spool_folder, job_path = (os.path.join(folder, name) for name in ("spool", "job.json"))
+    console = LogPipe()
     # The connection is a terminal of the guest's kernel, which drops input beyond 4096 bytes.
     os.mkdir(spool_folder)
     writable_folders = run_request.absolute_folders(request.writable_folders)
@@ -149,14 +149,14 @@ def _start_guest(
         supervisor.die_with_parent()
         os.dup2(guest_end_fd, CONNECTION_FD)
 
-    with open(console, "ab") as log:  # GuestSession shortens it
-        process = subprocess.Popen(
-            argv, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-            pass_fds=[CONNECTION_FD, *(end.fileno() for end in netdev_ends)],
-            preexec_fn=prepare_child, process_group=0,
-        )  # fmt: skip
-    undo.callback(append_console, console, request.console, host_number or 1)
+    process = subprocess.Popen(
+        argv, env=env, stdin=subprocess.DEVNULL, stdout=console.write_end, stderr=console.write_end,
+        pass_fds=[CONNECTION_FD, *(end.fileno() for end in netdev_ends)],
+        preexec_fn=prepare_child, process_group=0,
+    )  # fmt: skip
+    undo.callback(console.append_to, request.console, host_number or 1)
     undo.callback(process.kill)
+    console.close_write_end()
     guest_end.close()
     return GuestSession(
         process,

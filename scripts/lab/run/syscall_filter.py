@@ -18,6 +18,7 @@ from . import landlock
 
 SECCOMP_SET_MODE_FILTER = 1
 SECCOMP_FILTER_FLAG_SPEC_ALLOW, SECCOMP_FILTER_FLAG_NEW_LISTENER = 1 << 2, 1 << 3
+SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV = 1 << 5
 SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO, SECCOMP_RET_USER_NOTIF = 0x7FFF0000, 0x00050000, 0x7FC00000
 # The instructions of the filter, and the offsets in struct seccomp_data.
 LOAD, JUMP_IF_EQUAL, JUMP_IF_AT_LEAST, AND, RETURN = 0x20, 0x15, 0x35, 0x54, 0x06
@@ -25,8 +26,14 @@ NUMBER_OFFSET, ARCHITECTURE_OFFSET, ARGUMENTS_OFFSET = 0, 4, 16
 
 S_ISUID, S_ISGID, S_IFMT, S_IFCHR, S_IFBLK = 0o4000, 0o2000, 0o170000, 0o020000, 0o060000
 O_ACCMODE, O_CREAT, O_TRUNC, O_TMPFILE = 0o3, 0o100, 0o1000, 0o20000000
-SOCK_TYPE_MASK, SOCK_DGRAM = 0xF, 2
-TIOCLINUX, TIOCSTI = 0x541C, 0x5412
+AF_UNIX, SOCK_TYPE_MASK, SOCK_STREAM, SOCK_SEQPACKET = 1, 0xF, 1, 5
+F_SETOWN, F_SETOWN_EX = 8, 15
+PR_SET_PDEATHSIG, SIGKILL = 1, 9
+# Of terminals and all files: they change nothing but how this process sees the file.
+TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX, FIOASYNC = (
+    *(0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451, 0x5452),
+)
+IOCTL_TYPE_MASK, KVM_IOCTL_TYPE = 0xFF00, 0xAE00
 CLONE_NEW_FLAGS = (
     *(0x00020000, 0x02000000, 0x04000000),  # NS, CGROUP, UTS
     *(0x08000000, 0x10000000, 0x20000000, 0x40000000),  # IPC, USER, PID, NET
@@ -39,12 +46,14 @@ LAST_NUMBER = 471
 COMMON_NUMBERS = {
     **{"pidfd_send_signal": 424, "io_uring_setup": 425, "io_uring_enter": 426},
     **{"io_uring_register": 427, "clone3": 435, "openat2": 437, "fchmodat2": 452},
+    **{"pidfd_getfd": 438, "process_madvise": 440},
     **{"setxattrat": 463, "removexattrat": 466, "file_setattr": 469},
 }
 # fmt: off
 NUMBERS: Dict[str, Dict[str, int]] = {
     "x86_64": {
         "socket": 41, "connect": 42, "bind": 49, "listen": 50, "socketpair": 53,
+        "fcntl": 72, "prctl": 157, "process_vm_writev": 311,
         "unshare": 272, "setns": 308, "clone": 56, "open_by_handle_at": 304,
         "shmget": 29, "shmat": 30, "shmctl": 31, "semget": 64, "semop": 65, "semctl": 66,
         "semtimedop": 220, "msgget": 68, "msgsnd": 69, "msgrcv": 70, "msgctl": 71,
@@ -62,6 +71,7 @@ NUMBERS: Dict[str, Dict[str, int]] = {
     },
     "aarch64": {
         "socket": 198, "connect": 203, "bind": 200, "listen": 201, "socketpair": 199,
+        "fcntl": 25, "prctl": 167, "process_vm_writev": 271,
         "unshare": 97, "setns": 268, "clone": 220, "open_by_handle_at": 265,
         "shmget": 194, "shmat": 196, "shmctl": 195, "semget": 190, "semop": 193, "semctl": 191,
         "semtimedop": 192, "msgget": 186, "msgsnd": 189, "msgrcv": 188, "msgctl": 187,
@@ -90,6 +100,7 @@ KERNEL_INTERFACES = (
     *("io_uring_setup", "io_uring_enter", "io_uring_register", "open_by_handle_at"),
     *("bpf", "perf_event_open", "userfaultfd", "fanotify_init"),
     *("add_key", "request_key", "keyctl"),
+    *("pidfd_getfd", "process_vm_writev", "process_madvise"),
 )
 SCHEDULING = (
     *("setpriority", "ioprio_set", "sched_setscheduler", "sched_setparam", "sched_setattr"),
@@ -107,7 +118,9 @@ FILE_ATTRIBUTES = (
     *("utime", "utimes", "futimesat", "utimensat"),
 )
 # Those that attribute_broker.py makes, if their file is in a folder of --write.
-BROKER_CALLS = ("chmod", "fchmod", "chown", "fchown", "utimes", "utimensat")
+BROKER_CALLS = (
+    *("chmod", "fchmod", "fchmodat", "chown", "fchown", "fchownat", "utimes", "utimensat"),
+)
 
 
 class Condition(NamedTuple):
@@ -143,16 +156,38 @@ def make_rules(
         Rule(CALLS_WITH_STRUCTURES, refuse(errno.ENOSYS)),
         Rule(NETWORK + NAMESPACES + IPC, not_permitted),
         Rule(KERNEL_INTERFACES + SCHEDULING + SIGNALS + EXTENDED_ATTRIBUTES, not_permitted),
-        # A datagram socket can send to any address of its family.
-        Rule(("socketpair",), not_permitted, (Condition(1, SOCK_TYPE_MASK, SOCK_DGRAM),)),
+        # The signals of a file's owner.
+        Rule(
+            ("fcntl",),
+            SECCOMP_RET_ALLOW,
+            (Condition(1, ALL_BITS, F_SETOWN), Condition(2, ALL_BITS, pid)),
+        ),
+        Rule(("fcntl",), not_permitted, (Condition(1, ALL_BITS, F_SETOWN),)),
+        Rule(("fcntl",), not_permitted, (Condition(1, ALL_BITS, F_SETOWN_EX),)),
+        # It ends with softrdma.
+        Rule(
+            ("prctl",),
+            SECCOMP_RET_ALLOW,
+            (Condition(0, ALL_BITS, PR_SET_PDEATHSIG), Condition(1, ALL_BITS, SIGKILL)),
+        ),
+        Rule(("prctl",), not_permitted, (Condition(0, ALL_BITS, PR_SET_PDEATHSIG),)),
         # Of this process; not of others.
         Rule(("prlimit64",), SECCOMP_RET_ALLOW, (Condition(0, ALL_BITS, 0),)),
         Rule(("prlimit64",), not_permitted),
     ]
     for flag in CLONE_NEW_FLAGS:
         rules.append(Rule(("clone",), not_permitted, (Condition(0, flag, flag),)))
-    for request in (TIOCSTI, TIOCLINUX):  # input for a terminal
-        rules.append(Rule(("ioctl",), not_permitted, (Condition(1, ALL_BITS, request),)))
+    # A datagram socket, which SOCK_RAW can be, too, can send to any address of its family.
+    for kind in (SOCK_STREAM, SOCK_SEQPACKET):
+        conditions = (Condition(0, ALL_BITS, AF_UNIX), Condition(1, SOCK_TYPE_MASK, kind))
+        rules.append(Rule(("socketpair",), SECCOMP_RET_ALLOW, conditions))
+    rules.append(Rule(("socketpair",), not_permitted))
+    # Others change files that are open for reading, and terminals.
+    for request in (TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX, FIOASYNC):
+        rules.append(Rule(("ioctl",), SECCOMP_RET_ALLOW, (Condition(1, ALL_BITS, request),)))
+    kvm = Condition(1, IOCTL_TYPE_MASK, KVM_IOCTL_TYPE)
+    rules.append(Rule(("ioctl",), SECCOMP_RET_ALLOW, (kvm,)))
+    rules.append(Rule(("ioctl",), refuse(errno.ENOTTY)))
     for bit in (S_ISUID, S_ISGID):
         for creating in (O_CREAT, O_TMPFILE):
             for name, flags, mode in (("open", 1, 2), ("openat", 2, 3)):
@@ -165,9 +200,10 @@ def make_rules(
         rules.append(Rule(("mknodat",), not_permitted, (Condition(2, S_IFMT, kind),)))
     if landlock_version < landlock.TRUNCATE_VERSION:
         rules.append(Rule(("truncate",), not_permitted))
-        for name, flags in (("open", 1), ("openat", 2)):  # with O_RDONLY, which is 0
-            reading = Condition(flags, O_ACCMODE | O_TRUNC, O_TRUNC)
-            rules.append(Rule((name,), not_permitted, (reading,)))
+        for mode in (os.O_RDONLY, O_ACCMODE):  # those that do not need the right to write
+            for name, flags in (("open", 1), ("openat", 2)):
+                condition = Condition(flags, O_ACCMODE | O_TRUNC, O_TRUNC | mode)
+                rules.append(Rule((name,), not_permitted, (condition,)))
     if landlock_version < landlock.SCOPE_VERSION and not can_signal_children:
         for target in (0, pid):  # 0: the process group
             rules.append(Rule(("kill",), SECCOMP_RET_ALLOW, (Condition(0, ALL_BITS, target),)))
@@ -240,9 +276,16 @@ def install(rules: List[Rule], with_listener: bool) -> int:
     program = struct.pack("@HP", len(filter_code) // 8, ctypes.addressof(buffer))
     # Without this flag, older kernels slow the process down against speculation.
     flags = SECCOMP_FILTER_FLAG_SPEC_ALLOW
-    flags |= SECCOMP_FILTER_FLAG_NEW_LISTENER if with_listener else 0
-    number = SYS_SECCOMP[machine]
-    result = int(libc.syscall(number, SECCOMP_SET_MODE_FILTER, flags, program))
+    attempts = [flags]
+    if with_listener:
+        # A signal that interrupts a call would repeat it. Before Linux 5.19 it does.
+        flags |= SECCOMP_FILTER_FLAG_NEW_LISTENER
+        attempts = [flags | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, flags]
+    for flags in attempts:
+        number = SYS_SECCOMP[machine]
+        result = int(libc.syscall(number, SECCOMP_SET_MODE_FILTER, flags, program))
+        if result >= 0 or ctypes.get_errno() != errno.EINVAL:
+            break
     if result < 0:
         problem = ctypes.get_errno()
         raise OSError(problem, f"seccomp: {os.strerror(problem)}")

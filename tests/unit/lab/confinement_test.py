@@ -13,8 +13,9 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
-from typing import Any, Dict, Optional
+from typing import Any, Dict, Optional, Sequence
 
 TEST_FOLDER = os.path.dirname(os.path.realpath(__file__))
 sys.path.insert(0, os.path.join(TEST_FOLDER, "..", "..", "..", "scripts"))
@@ -25,7 +26,7 @@ from lab.run.confinement import Access, Confinement  # noqa: E402
 
 # Defines attempt(NAME, FUNCTION), system_call(NAME, ARGUMENT...), and the variables of the test.
 PRELUDE = """if True:
-    import ctypes, errno, json, mmap, os, resource, signal, socket, sys
+    import ctypes, errno, fcntl, json, mmap, os, resource, signal, socket, sys
     facts = json.loads(sys.argv[1])
     inside, outside, peer = facts["inside"], facts["outside"], facts["peer"]
     numbers = facts["numbers"]
@@ -59,6 +60,7 @@ def can_mount() -> bool:
 
 class ConfinedProcess(unittest.TestCase):
     version: Optional[int] = None  # of Landlock; None: that of the running kernel
+    removable: Sequence[str] = ()
 
     def setUp(self) -> None:
         if self.version is None and not landlock.kernel_version():
@@ -82,7 +84,7 @@ class ConfinedProcess(unittest.TestCase):
     def run_script(self, script: str, with_broker: bool = True, **facts: Any) -> Dict[str, str]:
         """The results of its attempts in a confined process that may write in self.inside."""
         confinement = Confinement(
-            Access([self.inside], devices=[os.devnull]), with_broker, self.version
+            Access([self.inside], self.removable, devices=[os.devnull]), with_broker, self.version
         )
         facts["numbers"] = {
             **syscall_filter.NUMBERS[os.uname().machine],
@@ -137,6 +139,7 @@ class ConfinedProcess(unittest.TestCase):
     attempt("create", lambda: write(outside + "/new"))
     attempt("truncate", lambda: os.truncate(file, 0))
     attempt("truncate while reading", lambda: os.open(file, os.O_RDONLY | os.O_TRUNC))
+    attempt("truncate without reading", lambda: os.open(file, 3 | os.O_TRUNC))
     attempt("remove", lambda: os.unlink(file))
     attempt("make a folder", lambda: os.mkdir(outside + "/new"))
     attempt("remove the folder", lambda: os.rmdir(outside))
@@ -264,17 +267,156 @@ class ConfinedProcess(unittest.TestCase):
     for family in (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK, socket.AF_PACKET):
         attempt(f"socket {family}", lambda: socket.socket(family, socket.SOCK_RAW))
         attempt(f"stream {family}", lambda: socket.socket(family, socket.SOCK_STREAM))
-    attempt("datagram pair", lambda: socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM))
-    for name in ("connect", "bind", "unshare", "setns", "shmget", "shmat", "semget", "msgget", "mq_open", "keyctl", "add_key",
-                 "bpf", "perf_event_open", "userfaultfd", "io_uring_setup", "clone3", "openat2", "mq_unlink"):
-        attempt(name, lambda: system_call(name, 0, 0, 0, 0, 0))
+    for kind in (socket.SOCK_DGRAM, socket.SOCK_RAW, socket.SOCK_RDM):
+        attempt(f"pair {kind}", lambda: socket.socketpair(socket.AF_UNIX, kind))
+    readable = os.open(outside + "/file", os.O_RDONLY)
+    attempt("owner of signals", lambda: fcntl.fcntl(readable, fcntl.F_SETOWN, peer))
+    attempt("owner of signals by F_SETOWN_EX", lambda: fcntl.fcntl(readable, 15, bytes(8)))
+    attempt("death signal", lambda: system_call("prctl", 1, 0, 0, 0, 0))
     attempt("user namespace", lambda: system_call("clone", 0x10000000 | 17, 0, 0, 0, 0))
-    attempt("input for a terminal", lambda: system_call("ioctl", os.openpty()[1], 0x5412, b"x"))
     attempt("new system call", lambda: libc.syscall(500) and (_ for _ in ()).throw(OSError(ctypes.get_errno(), "")))
 """
             )
         self.expect_refused(results)
         self.assertIsNone(self.peer.poll())
+
+    def test_system_calls_are_refused_by_the_filter(self) -> None:
+        """Without it, these arguments give other errors, or none."""
+        results = self.run_script(
+            """
+    names = (
+        "socket connect bind listen unshare setns open_by_handle_at "
+        "shmget shmat shmctl semget semop semctl semtimedop msgget msgsnd msgrcv msgctl mq_open mq_unlink "
+        "add_key request_key keyctl bpf perf_event_open userfaultfd fanotify_init "
+        "io_uring_setup io_uring_enter io_uring_register pidfd_getfd process_vm_writev process_madvise "
+        "setpriority ioprio_set sched_setscheduler sched_setparam sched_setattr migrate_pages move_pages "
+        "tkill rt_sigqueueinfo rt_tgsigqueueinfo pidfd_send_signal "
+        "setxattr lsetxattr fsetxattr setxattrat removexattr lremovexattr fremovexattr removexattrat file_setattr "
+        "lchown utime futimesat fchmodat2"
+    )
+    for name in names.split():
+        if name in numbers:
+            attempt(name, lambda: system_call(name, -1, -1, -1, -1, -1, -1))
+    for flag in (0x00020000, 0x02000000, 0x04000000, 0x08000000, 0x10000000, 0x20000000, 0x40000000):
+        attempt(f"clone {flag:x}", lambda: system_call("clone", flag | 0x100, 0, 0, 0, 0))
+    for kind in (0o020000, 0o060000, 0o104000, 0o102000):
+        for name in ("mknod", "mknodat"):
+            if name in numbers:
+                arguments = (0, kind) if name == "mknod" else (-1, 0, kind)
+                attempt(f"{name} {kind:o}", lambda: system_call(name, *arguments, 0))
+    for mode in (0o4755, 0o2755):
+        if "creat" in numbers:
+            attempt(f"creat {mode:o}", lambda: system_call("creat", 0, mode))
+            attempt(f"open {mode:o}", lambda: system_call("open", 0, os.O_CREAT, mode))
+        attempt(f"openat {mode:o}", lambda: system_call("openat", -1, 0, os.O_CREAT, mode))
+    attempt("prlimit64", lambda: system_call("prlimit64", peer, 7, 0, 0))
+"""
+        )
+        self.assertGreater(len(results), 60)
+        others = {name: result for name, result in results.items() if result != "EPERM"}
+        self.assertEqual(others, {})
+
+    def test_calls_that_the_filter_cannot_read_do_not_exist(self) -> None:
+        results = self.run_script(
+            """
+    for name in ("clone3", "openat2"):
+        attempt(name, lambda: system_call(name, 0, 0, 0, 0))
+    for number in (472, 500, 0x40000000 + 39):
+        numbers["new"] = number
+        attempt(f"{number:x}", lambda: system_call("new", 0, 0, 0, 0))
+"""
+        )
+        self.assertEqual(set(results.values()), {"ENOSYS"})
+
+    def test_requests_that_change_files_and_terminals_are_refused(self) -> None:
+        results = self.run_script(
+            """
+    readable = os.open(outside + "/file", os.O_RDONLY)
+    # FS_IOC_SETFLAGS, FS_IOC_SETVERSION, FS_IOC_FSSETXATTR, a snapshot of btrfs; TIOCSTI, TIOCLINUX, TIOCSCTTY, TCSETS.
+    for request in (0x40086602, 0x40087602, 0x401c5820, 0x50009401, 0x5412, 0x541c, 0x540e, 0x5402):
+        attempt(f"{request:x}", lambda: system_call("ioctl", readable, request, bytes(4096)))
+"""
+        )
+        self.assertEqual(set(results.values()), {"ENOTTY"})
+
+    def test_times_and_ids_that_stay(self) -> None:
+        before = os.stat(os.path.join(self.inside, "file"))
+        results = self.run_script(
+            """
+    file = ctypes.create_string_buffer((inside + "/file").encode())
+    now, omit = (1 << 30) - 1, (1 << 30) - 2
+    times = (ctypes.c_int64 * 4)(0, omit, 5, 6)
+    attempt("omit", lambda: system_call("utimensat", -100, file, times, 0))
+    attempt("ids", lambda: system_call("fchownat", -100, file, -1, -1, 0))
+    os.chdir(inside)
+    relative = ctypes.create_string_buffer(b"file")
+    attempt("relative", lambda: system_call("fchmodat", -100, relative, 0o621))
+    folder = os.open(inside, os.O_PATH)
+    attempt("of a folder", lambda: system_call("fchmodat", folder, relative, 0o612))
+    opened = os.open("file", os.O_PATH)
+    itself = ctypes.create_string_buffer(f"/proc/self/fd/{opened}".encode())
+    attempt("by its descriptor", lambda: system_call("fchmodat", -100, itself, 0o611))
+    os.symlink(outside + "/file", "link")
+    link = ctypes.create_string_buffer(b"link")
+    attempt("a link itself", lambda: system_call("fchownat", folder, link, os.getuid(), -1, 0x100))
+    os.mkdir("shared")
+    attempt("setgid folder", lambda: os.chmod("shared", 0o2775))
+    times = (ctypes.c_int64 * 4)(0, now, 0, now)
+    os.close(os.open("new", os.O_CREAT | os.O_WRONLY))
+    attempt("now", lambda: system_call("utimensat", folder, ctypes.create_string_buffer(b"new"), times, 0))
+"""
+        )
+        self.assertEqual({name for name, result in results.items() if result != "done"}, set())
+        after = os.stat(os.path.join(self.inside, "file"))
+        self.assertEqual(
+            (after.st_atime_ns, after.st_mtime_ns), (before.st_atime_ns, 5_000_000_006)
+        )
+        self.assertEqual((after.st_uid, after.st_gid), (before.st_uid, before.st_gid))
+        self.assertEqual(after.st_mode & 0o7777, 0o611)
+        self.assertEqual(os.stat(os.path.join(self.inside, "shared")).st_mode & 0o7777, 0o2775)
+        self.assertLess(abs(os.stat(os.path.join(self.inside, "new")).st_mtime - time.time()), 600)
+
+    def test_file_beside_a_folder_with_the_same_beginning(self) -> None:
+        os.mkdir(self.inside + "-other")
+        results = self.run_script(
+            """
+    attempt("mode", lambda: os.chmod(inside + "-other", 0o777))
+"""
+        )
+        self.expect_refused(results)
+
+    def test_times_beyond_the_memory_are_an_error(self) -> None:
+        results = self.run_script(
+            """
+    page = mmap.PAGESIZE
+    libc.mmap.restype = ctypes.c_void_p
+    start = libc.mmap(None, ctypes.c_size_t(2 * page), 3, 0x22, -1, 0)
+    libc.munmap(ctypes.c_void_p(start + page), ctypes.c_size_t(page))
+    file = ctypes.create_string_buffer((inside + "/file").encode())
+    attempt("times", lambda: system_call("utimensat", -100, file, ctypes.c_void_p(start + page - 16), 0))
+"""
+        )
+        self.assertEqual(results, {"times": "EFAULT"})
+
+    def test_removable_files_cannot_be_written(self) -> None:
+        if self.version == 0:
+            self.skipTest("a mount namespace cannot tell removing from writing")
+        self.removable = [self.outside]
+        results = self.run_script(
+            """
+    attempt("write", lambda: write(outside + "/file"))
+    attempt("create", lambda: write(outside + "/new"))
+"""
+        )
+        self.expect_refused(results)
+        self.assertEqual(
+            self.run_script(
+                """
+    attempt("remove", lambda: os.unlink(outside + "/file"))
+"""
+            ),
+            {"remove": "done"},
+        )
 
     def test_what_a_kernel_needs_works(self) -> None:
         results = self.run_script(
