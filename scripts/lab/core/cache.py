@@ -19,6 +19,7 @@ from . import locks, progress, supervisor, trust
 from .cache_folder import (
     PART_SUFFIX,
     cache_path,
+    discard_folder,
     find_folder,
     make_cache_folder,
     remove_folder,
@@ -29,6 +30,7 @@ from .errors import Unavailable
 __all__ = [
     "PART_SUFFIX",
     "cache_path",
+    "discard_folder",
     "find_folder",
     "make_cache_folder",
     "remove_folder",
@@ -101,7 +103,7 @@ def get_or_build(
         with supervisor.Undo() as undo:
             part = path + PART_SUFFIX
             remove_folder(part)  # of a softrdma that was killed: the lock is held
-            undo.callback(shutil.rmtree, part, ignore_errors=True)
+            undo.callback(discard_folder, part)
             os.makedirs(part)
             facts = build(part)
             write_manifest(part, facts, list(hashed_files))

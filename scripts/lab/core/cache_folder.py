@@ -13,7 +13,7 @@ import shutil
 import stat
 from typing import Iterator, List, Optional
 
-from . import progress, trust
+from . import mounts, progress, trust
 from .errors import LabError, Unavailable, UsageError
 
 MARKER = "CACHEDIR.TAG"
@@ -83,8 +83,13 @@ def safe_umask() -> Iterator[None]:
 
 
 def remove_folder(path: str) -> None:
-    """Remove a folder of the cache, which may be missing, with all in it."""
+    """Remove a folder that softrdma made, which may be missing, with all in it.
+
+    Raises if something is mounted in it.
+    """
     try:
+        if os.path.lexists(path):
+            mounts.require_no_mounts(path)
         shutil.rmtree(path)
     except FileNotFoundError:
         pass
@@ -92,6 +97,16 @@ def remove_folder(path: str) -> None:
         raise LabError(
             f"cannot remove {progress.abbreviate_home(path)}: {problem.strerror or problem}"
         ) from problem
+
+
+def discard_folder(path: str) -> None:
+    """remove_folder() of a temporary folder: an error is printed, or leaves what cannot be removed."""
+    try:
+        mounts.require_no_mounts(path)
+    except LabError as problem:
+        progress.note(str(problem))
+        return
+    shutil.rmtree(path, ignore_errors=True)
 
 
 def _split(names: "tuple[str, ...]") -> List[str]:

@@ -9,7 +9,6 @@ that lock is free, the process was killed, and the next one removes both.
 import contextlib
 import os
 import re
-import shutil
 
 from . import cache_folder, locks, supervisor
 
@@ -60,7 +59,7 @@ def _remove_abandoned(parent: str) -> None:
 
 def _remove(path: str) -> None:
     """Remove the folder, then its lock, which is held."""
-    shutil.rmtree(path, ignore_errors=True)
+    cache_folder.discard_folder(path)
     if not os.path.lexists(path):  # else a program of the killed process still writes there
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path + LOCK_SUFFIX)

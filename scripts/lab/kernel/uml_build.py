@@ -145,7 +145,7 @@ def build_in_folder(source: str, folder: str, options: BuildOptions = BuildOptio
             os.makedirs(parent, exist_ok=True)
             with supervisor.defer_signals():
                 os.mkdir(work_folder)
-                undo.callback(shutil.rmtree, work_folder, ignore_errors=True)
+                undo.callback(cache.discard_folder, work_folder)
         except OSError as problem:
             raise Unavailable(
                 f"--output {folder}: cannot make a folder in {parent}: {problem.strerror}; choose a writable one"

@@ -348,6 +348,107 @@ class RunFolder(WithFolder):
         self.assertTrue(os.path.exists(existing))
 
 
+@unittest.skipIf(os.geteuid() != 0, "needs root")
+class Mounts(WithFolder):
+    """What is mounted in a folder of the cache is not removed with it."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.precious = self.write("precious", "thesis")
+
+    def run_with_mount(self, folder: str, script: str) -> str:
+        """Run the script with precious mounted in the folder. Returns its output."""
+        point = os.path.join(folder, "a mount\\point")
+        os.makedirs(point, exist_ok=True)
+        shell = 'mount --bind "$0" "$1" && shift && exec "$@"'
+        command = ["unshare", "--mount", "sh", "-c", shell, self.path("precious"), point]
+        output, _ = self.start_python(script, *command).communicate()
+        self.assertTrue(os.path.exists(self.precious), output)
+        self.assertIn(f"umount '{point}'", output)
+        self.assertIn(f"{point} is a mount point", output)
+        os.rmdir(point)
+        return output
+
+    def test_entry_that_is_removed_or_made_again(self) -> None:
+        entry = cache.get_or_build("uml", "6.1", lambda _: {}, [])
+        for operation in (
+            f"cache.remove_folder({entry!r})",
+            f"os.unlink({entry!r} + '/manifest.json'); cache.get_or_build('uml', '6.1', lambda _: {{}}, [])",
+        ):
+            script = f"""if True:
+                import os
+                from lab.core import cache
+                from lab.core.errors import LabError
+                try:
+                    {operation}
+                except LabError as problem:
+                    print(problem)
+            """
+            self.run_with_mount(entry, script)
+        self.assertTrue(os.path.exists(entry))
+        cache.remove_folder(entry)
+        self.assertFalse(os.path.exists(entry))
+
+    def test_part_that_a_killed_process_left(self) -> None:
+        cache.make_cache_folder("uml")
+        script = """if True:
+            from lab.core import cache
+            from lab.core.errors import LabError
+            try:
+                cache.get_or_build("uml", "6.1", lambda _: {}, [])
+            except LabError as problem:
+                print(problem)
+        """
+        self.run_with_mount(cache.cache_path("uml", "6.1.part"), script)
+
+    def test_part_of_a_build_that_fails(self) -> None:
+        script = """if True:
+            import os, subprocess, sys
+            from lab.core import cache
+            os.dup2(1, 2)
+            def build(path):
+                os.mkdir(path + "/mnt")
+                subprocess.run(["mount", "--bind", sys.stdin.readline().strip(), path + "/mnt"], check=True)
+                raise ValueError
+            try:
+                cache.get_or_build("uml", "6.1", build, [])
+            except ValueError:
+                pass
+        """
+        process = self.start_python(script, "unshare", "--mount")
+        output, _ = process.communicate(self.path("precious") + "\n")
+        self.assertTrue(os.path.exists(self.precious), output)
+        self.assertIn(f"umount {cache.cache_path('uml', '6.1.part', 'mnt')}", output)
+
+    def test_work_folder_that_is_abandoned(self) -> None:
+        cache.make_cache_folder("work")
+        folder = self.path("cache", "work", "uml.0123456789abcdef")
+        self.write("cache", "work", "uml.0123456789abcdef.lock")
+        script = """if True:
+            import os
+            from lab.core import supervisor, work_folder
+            os.dup2(1, 2)
+            with supervisor.Undo() as undo:
+                work_folder.make_work_folder(undo, "this")
+        """
+        self.run_with_mount(folder, script)
+        self.assertTrue(os.path.exists(folder + ".lock"))
+
+    def test_tree_of_another_build(self) -> None:
+        cache.make_cache_folder("uml")
+        tree = cache.cache_path("uml", "6.1-1-01234567.tree")
+        script = f"""if True:
+            from lab.core.errors import LabError
+            from lab.kernel import uml_build
+            try:
+                uml_build._remove_other_trees({cache.cache_path('uml', 'other.tree')!r})
+            except LabError as problem:
+                print(problem)
+        """
+        self.run_with_mount(tree, script)
+        self.assertTrue(os.path.isdir(tree))
+
+
 class OldLists(WithFolder):
     def test_lists_read_by_the_lenient_rule_are_fresh_only_by_it(self) -> None:
         stamp = self.write("stamp", text=packages.OLD_LISTS_VARIABLE)
