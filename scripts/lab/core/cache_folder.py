@@ -53,7 +53,7 @@ def make_cache_folder(*names: str) -> str:
     path = root = cache_path()
     try:
         with safe_umask():
-            os.makedirs(root, exist_ok=True)
+            _make_root(root)
             if not _has_marker(root):
                 _require_adoptable(root)
                 _require_trusted_root(root)
@@ -69,6 +69,28 @@ def make_cache_folder(*names: str) -> str:
             f"cannot make the cache folder {path}: {problem.strerror}; set SOFTRDMA_CACHE to a writable one"
         ) from problem
     return path
+
+
+def _make_root(root: str) -> None:
+    """Make the folder and those above it that are missing, only in folders that are trusted."""
+    missing, path = [], root
+    while not os.path.lexists(path):
+        missing.append(path)
+        path = os.path.dirname(path)
+    with contextlib.ExitStack() as undo:
+        for path in reversed(missing):
+            trust.require_trusted_place(root)  # as far as it exists: also what another process made
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(path)
+                undo.callback(_remove_if_empty, path)
+        if missing:
+            _require_trusted_root(root)
+        undo.pop_all()
+
+
+def _remove_if_empty(path: str) -> None:
+    with contextlib.suppress(OSError):  # another softrdma may use it
+        os.rmdir(path)
 
 
 @contextlib.contextmanager

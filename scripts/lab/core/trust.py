@@ -69,11 +69,17 @@ def require_trusted_tree(path: str) -> None:
 
 
 def require_trusted_place(path: str) -> None:
-    """Raise if another user can exchange the path, or a link or folder that leads to it."""
+    """Raise if another user can exchange the path, or a link or folder that leads to it.
+
+    A part of the path may be missing.
+    """
     path = os.path.abspath(path)
     owners = _trusted_owners(path) | {_unmapped_owner()}
     for leading in _leading_paths(path):
-        info = os.lstat(leading)
+        try:
+            info = os.lstat(leading)
+        except FileNotFoundError:
+            continue
         if info.st_uid not in owners:
             raise Untrusted(
                 f"{path} is not used: {leading}, which leads to it, belongs to {_user_name(info.st_uid)}, "

@@ -235,6 +235,33 @@ class Trust(WithFolder):
         os.chmod(self.path("open"), 0o777)
         self.assert_refused(self.path("open"))
 
+    def assert_nothing_made(self, cache_path: str, *texts: str) -> None:
+        os.environ["SOFTRDMA_CACHE"] = cache_path
+        before = self.files()
+        with self.assertRaises(LabError) as raised:
+            cache.make_cache_folder("uml")
+        for text in texts:
+            self.assertIn(text, str(raised.exception))
+        self.assertEqual(self.files(), before)
+
+    def test_nothing_is_made_below_a_folder_that_others_may_write(self) -> None:
+        os.mkdir(self.path("home"))
+        os.symlink("home", self.path("link"))
+        os.chmod(self.path("home"), 0o777)
+        for name in ("home", "link"):
+            cache_path = self.path(name, ".cache", "softrdma")
+            self.assert_nothing_made(cache_path, cache_path, f"chmod go-w {self.path('home')}")
+
+    @unittest.skipIf(os.geteuid() != 0, "needs root")
+    def test_nothing_is_made_in_the_home_of_another_user(self) -> None:
+        os.mkdir(self.path("home"))
+        os.chown(self.path("home"), OTHER_USER, OTHER_USER)
+        cache_path = self.path("home", ".cache", "softrdma")
+        self.assert_nothing_made(cache_path, self.path("home"), f"user {OTHER_USER}")
+
+    def test_folders_above_one_that_cannot_be_made_are_removed(self) -> None:
+        self.assert_nothing_made(self.path("new", "deeper", "x" * 300), "File name too long")
+
     def test_link_in_place_of_a_folder_is_refused(self) -> None:
         os.rename(cache.cache_path("kernels"), self.path("elsewhere"))
         os.symlink(self.path("elsewhere"), cache.cache_path("kernels"))
