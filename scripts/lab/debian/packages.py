@@ -35,6 +35,10 @@ class OldLists(LabError):
     """The mirror has older lists than their signatures permit. Not Unavailable: another suite would hide it."""
 
 
+class UnreachableSuite(Unavailable):
+    """apt cannot read the package lists of a suite. Another suite may be reachable."""
+
+
 def machine_arch() -> str:
     """Debian's name of this machine's architecture."""
     return {"x86_64": "amd64", "aarch64": "arm64"}.get(os.uname().machine, os.uname().machine)
@@ -103,10 +107,10 @@ class Suite:
                         ["apt-get", *update],
                         f"cannot read the package lists of {self.name} (no network, or the mirror lacks it)",
                         on_progress=lambda _: step.update(None),
-                        error_class=Unavailable,
+                        error_class=UnreachableSuite,
                         env=dict(os.environ, LC_ALL="C"),  # for EXPIRED_PATTERN
                     )
-            except Unavailable as problem:
+            except UnreachableSuite as problem:
                 expired = EXPIRED_PATTERN.search(str(problem))
                 if expired:
                     raise _old_lists_error(self.name, expired.group()) from problem

@@ -142,7 +142,7 @@ def _find_image(
         suite = Suite(name, arch)
         try:
             suite.update_lists()
-        except Unavailable:
+        except packages.UnreachableSuite:
             searched.append(f"{name} (not reachable)")
             continue
         searched.append(name)

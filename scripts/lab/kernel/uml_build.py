@@ -302,7 +302,7 @@ def _find_source(series: Optional[str]) -> "tuple[Suite, Package]":
         suite = Suite(suite_name, packages.machine_arch())
         try:
             suite.update_lists()
-        except Unavailable:
+        except packages.UnreachableSuite:
             progress.note(f"{suite_name} is not reachable; trying an older suite")
             continue
         names = [

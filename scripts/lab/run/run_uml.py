@@ -149,11 +149,18 @@ def _start_guest(
         supervisor.die_with_parent()
         os.dup2(guest_end_fd, CONNECTION_FD)
 
-    process = subprocess.Popen(
-        argv, env=env, stdin=subprocess.DEVNULL, stdout=console.write_end, stderr=console.write_end,
-        pass_fds=[CONNECTION_FD, *(end.fileno() for end in netdev_ends)],
-        preexec_fn=prepare_child, process_group=0,
-    )  # fmt: skip
+    try:
+        process = subprocess.Popen(
+            argv, env=env, stdin=subprocess.DEVNULL,
+            stdout=console.write_end, stderr=console.write_end,
+            pass_fds=[CONNECTION_FD, *(end.fileno() for end in netdev_ends)],
+            preexec_fn=prepare_child, process_group=0,
+        )  # fmt: skip
+    except OSError as problem:
+        raise Unavailable(
+            f"the user-mode kernel {program} cannot be started: {problem.strerror} "
+            "(is its file system mounted noexec?); set SOFTRDMA_CACHE to a folder of another one"
+        ) from problem
     undo.callback(console.append_to, request.console, host_number or 1)
     undo.callback(process.kill)
     console.close_write_end()

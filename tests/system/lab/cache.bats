@@ -165,6 +165,30 @@ make_kernel() {
     softrdma kernel build >out 2>&1 || { cat out && return 1; }
     kernel=$(softrdma kernel path)
 }
+
+@test "a cache that cannot be used is not reported as a mirror that cannot be reached" {
+    use_small_archive
+    softrdma kernel build >out 2>&1 || { cat out && return 1; }
+    rm -r "$SOFTRDMA_CACHE"/apt/* "$SOFTRDMA_CACHE"/uml
+    for suite in sid forky trixie bookworm; do mkdir "$SOFTRDMA_CACHE/apt/$suite-$(dpkg --print-architecture).lock"; done
+    for command in 'kernel build' 'kernel fetch 9.9'; do
+        # shellcheck disable=SC2086
+        run -77 softrdma $command
+        [[ $output == *"cannot open $SOFTRDMA_CACHE/apt/"*.lock:*SOFTRDMA_CACHE* && $output != *'not reachable'* ]]
+    done
+    # The mirror has no backports.
+    rm -r "$SOFTRDMA_CACHE"/apt/*
+    run -77 softrdma kernel fetch 9.8
+    [[ $output == *'no kernel 9.8 '*' (not reachable)'*sid* ]]
+}
+
+@test "a user-mode kernel that cannot be executed is reported with its reason" {
+    make_kernel # the program has no permission to be executed
+    run -77 softrdma run --in uml -- true
+    [[ $output == *"the user-mode kernel $kernel cannot be started: Permission denied (is its file system mounted noexec?); set SOFTRDMA_CACHE"* ]]
+    [[ ${#lines[@]} == 1 ]] || { echo "$output" && return 1; }
+}
+
 # expect_refused PATH TEXT: no command uses the cache.
 expect_refused() {
     local command
