@@ -27,10 +27,14 @@ FOLDERS, FILES = {"apt", "emulators", "kernels", "roots", "uml", "work"}, {"kvm"
 
 
 def cache_path(*names: str) -> str:
-    base = os.environ.get("SOFTRDMA_CACHE") or os.path.join(
+    base = os.environ.get("SOFTRDMA_CACHE") or _default_path()
+    return os.path.join(os.path.abspath(base), *names)
+
+
+def _default_path() -> str:
+    return os.path.join(
         os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "softrdma"
     )
-    return os.path.join(os.path.abspath(base), *names)
 
 
 def find_folder(*names: str) -> Optional[str]:
@@ -38,7 +42,7 @@ def find_folder(*names: str) -> Optional[str]:
     root = cache_path()
     if not os.path.isdir(root) or not (_has_marker(root) or _require_adoptable(root)):
         return None
-    _require_trusted_root(root)
+    trust.require_trusted_root(root)
     path = root
     for name in _split(names):
         path = os.path.join(path, name)
@@ -56,9 +60,9 @@ def make_cache_folder(*names: str) -> str:
             _make_root(root)
             if not _has_marker(root):
                 _require_adoptable(root)
-                _require_trusted_root(root)
+                trust.require_trusted_root(root)
                 _write_marker(root)
-            _require_trusted_root(root)
+            trust.require_trusted_root(root)
             for name in _split(names):
                 path = os.path.join(path, name)
                 with contextlib.suppress(FileExistsError):
@@ -84,7 +88,7 @@ def _make_root(root: str) -> None:
                 os.mkdir(path)
                 undo.callback(_remove_if_empty, path)
         if missing:
-            _require_trusted_root(root)
+            trust.require_trusted_root(root)
         undo.pop_all()
 
 
@@ -135,11 +139,6 @@ def _split(names: "tuple[str, ...]") -> List[str]:
     return [name for path in names for name in path.split("/")]
 
 
-def _require_trusted_root(root: str) -> None:
-    trust.require_trusted_place(root)
-    trust.require_trusted_folder(os.path.realpath(root))
-
-
 def _has_marker(root: str) -> bool:
     """Whether the folder has the marker, exactly as softrdma writes it."""
     try:
@@ -166,7 +165,7 @@ def _require_adoptable(root: str) -> bool:
     if not entries or _has_marker(root):  # which another softrdma has just written
         return bool(entries)
     configured = os.environ.get("SOFTRDMA_CACHE")
-    if configured:
+    if configured and root != os.path.abspath(_default_path()):
         example = os.path.join(configured, "softrdma")
         raise UsageError(
             f"SOFTRDMA_CACHE={configured}: this folder has other files and is no cache of softrdma's "

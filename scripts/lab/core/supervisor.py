@@ -71,7 +71,10 @@ def run(work: Callable[[], int], clean_up_after_worker: Callable[[], None]) -> i
         clean_up_after_worker()
         shutil.rmtree(_run_folder, ignore_errors=True)
         shutil.rmtree(_memory_folder, ignore_errors=True)
-        progress.error("the worker process was killed; its devices and files are removed")
+        progress.error(
+            "the worker process was killed; its devices and its files outside the cache are removed; "
+            "the next build removes those in the cache"
+        )
         return 1
     return status
 

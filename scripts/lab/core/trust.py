@@ -9,8 +9,9 @@ root's or the caller's, too, and if others may write that folder, it is sticky.
 import contextlib
 import functools
 import os
+import shlex
 import stat
-from typing import Iterator, Optional, Set
+from typing import Iterator, List, NamedTuple, Optional, Set
 
 from .. import LAB_DIR
 from .errors import LabError
@@ -33,30 +34,63 @@ def package_lib_folder() -> Optional[str]:
     return os.path.join(PROGRAM_PARENT.removesuffix(SHARE_FOLDER), "lib", "softrdma")
 
 
+class _Weakness(NamedTuple):
+    """By which another user can change or exchange a path."""
+
+    text: str
+    command: str  # with which the caller can remove it; empty: none
+
+
 def require_trusted(path: str, info: Optional[os.stat_result] = None, entry: str = "") -> None:
     """Raise if another user can change the file or folder.
 
     info: its lstat(); read if not given. entry: the folder of many files that has it.
     The mode of a symbolic link means nothing. What it leads to is another path.
     """
-    info = info or os.lstat(path)
-    if info.st_uid not in _trusted_owners(path):
-        raise Untrusted(
-            f"{path} is not used: it belongs to {_user_name(info.st_uid)}, not to you or root; {_remedy(path)}"
-        )
-    if info.st_mode & WRITABLE_BY_OTHERS and not stat.S_ISLNK(info.st_mode):
-        command = f"chmod -R go-w {entry}" if entry else f"chmod go-w {path}"
-        raise Untrusted(_writable_text(path, info) + f"{command}, or {_remedy(path)}")
+    _raise_if_weak(path, _find_weakness(path, info or os.lstat(path), entry))
 
 
 def require_trusted_folder(path: str) -> None:
     """Raise if the path is not a folder, or another user can change its list of files."""
+    _raise_if_weak(path, _find_weakness(path, _folder_info(path)))
+
+
+def require_trusted_root(path: str) -> None:
+    """require_trusted_place(), and require_trusted_folder() of the folder that the path leads to."""
+    folder = os.path.realpath(path)
+    weaknesses = _find_weakness(folder, _folder_info(folder))
+    _raise_if_weak(path, [*_find_leading_weaknesses(os.path.abspath(path)), *weaknesses])
+
+
+def _folder_info(path: str) -> os.stat_result:
     info = os.lstat(path)
     if not stat.S_ISDIR(info.st_mode):
         raise Untrusted(
             f"{path} is not used: it is a link or a file, not a folder; remove it, or {_remedy(path)}"
         )
-    require_trusted(path, info)
+    return info
+
+
+def _raise_if_weak(path: str, weaknesses: List[_Weakness]) -> None:
+    """Raise if there are weaknesses. The error names all: the next one would be found only after the first."""
+    if not weaknesses:
+        return
+    reasons = ", and ".join(weakness.text for weakness in weaknesses)
+    remedies = [_remedy(path)]
+    commands = list(dict.fromkeys(weakness.command for weakness in weaknesses))
+    if all(commands):
+        remedies.insert(0, f"if no other user has changed it, type: {'; '.join(commands)}")
+    raise Untrusted(f"{path} is not used: {reasons}; {', or '.join(remedies)}")
+
+
+def _find_weakness(path: str, info: os.stat_result, entry: str = "") -> List[_Weakness]:
+    if info.st_uid not in _trusted_owners(path):
+        return [_Weakness(f"it belongs to {_user_name(info.st_uid)}, not to you or root", "")]
+    if stat.S_ISLNK(info.st_mode) or not _has_other_writers(path, info):
+        return []
+    command = f"chmod -R go-w {shlex.quote(entry)}" if entry else f"chmod go-w {shlex.quote(path)}"
+    text = f"{_writers(info)} may write it (mode {stat.S_IMODE(info.st_mode):04o})"
+    return [_Weakness(text, command if _may_change_mode(info) else "")]
 
 
 def require_trusted_tree(path: str) -> None:
@@ -74,22 +108,27 @@ def require_trusted_place(path: str) -> None:
     A part of the path may be missing.
     """
     path = os.path.abspath(path)
+    _raise_if_weak(path, _find_leading_weaknesses(path))
+
+
+def _find_leading_weaknesses(path: str) -> List[_Weakness]:
+    """Those of the links and folders that lead to the absolute path."""
     owners = _trusted_owners(path) | {_unmapped_owner()}
-    for leading in _leading_paths(path):
+    weaknesses = []
+    for leading in dict.fromkeys(_leading_paths(path)):
         try:
             info = os.lstat(leading)
         except FileNotFoundError:
             continue
-        if info.st_uid not in owners:
-            raise Untrusted(
-                f"{path} is not used: {leading}, which leads to it, belongs to {_user_name(info.st_uid)}, "
-                f"not to you or root; {_remedy(path)}"
-            )
         is_protected = stat.S_ISLNK(info.st_mode) or info.st_mode & stat.S_ISVTX
-        if _has_other_writers(info) and not is_protected:
-            raise Untrusted(
-                _writable_text(path, info, leading) + f"chmod go-w {leading}, or {_remedy(path)}"
-            )
+        if info.st_uid not in owners:
+            text = f"{leading}, which leads to it, belongs to {_user_name(info.st_uid)}, not to you or root"
+            weaknesses.append(_Weakness(text, ""))
+        elif not is_protected and _has_other_writers(leading, info):
+            text = f"{_writers(info)} may write {leading}, which leads to it (mode {stat.S_IMODE(info.st_mode):04o})"
+            command = f"chmod go-w {shlex.quote(leading)}" if _may_change_mode(info) else ""
+            weaknesses.append(_Weakness(text, command))
+    return weaknesses
 
 
 def _leading_paths(path: str, depth: int = 0) -> Iterator[str]:
@@ -136,11 +175,25 @@ def _unmapped_owner() -> int:
         return -1
 
 
-def _has_other_writers(info: os.stat_result) -> bool:
+def _has_other_writers(path: str, info: os.stat_result) -> bool:
     """Whether others than root and the caller may write. A user's private group has no other member."""
     if info.st_mode & stat.S_IWOTH:
         return True
-    return bool(info.st_mode & stat.S_IWGRP) and not _is_private_group(info.st_gid)
+    # With an access list, the bits of the group are those of all in the list.
+    return bool(info.st_mode & stat.S_IWGRP) and (
+        not _is_private_group(info.st_gid) or _has_access_list(path)
+    )
+
+
+def _has_access_list(path: str) -> bool:
+    try:
+        return "system.posix_acl_access" in os.listxattr(path, follow_symlinks=False)
+    except OSError:
+        return False
+
+
+def _may_change_mode(info: os.stat_result) -> bool:
+    return info.st_uid == os.geteuid() or (os.geteuid() == 0 and info.st_uid != _unmapped_owner())
 
 
 def _is_private_group(gid: int) -> bool:
@@ -156,14 +209,8 @@ def _is_private_group(gid: int) -> bool:
     return user.pw_gid == gid and group.gr_name == user.pw_name and not group.gr_mem
 
 
-def _writable_text(path: str, info: os.stat_result, leading: str = "") -> str:
-    actor = "all users" if info.st_mode & stat.S_IWOTH else "its group"
-    mode = f"mode {stat.S_IMODE(info.st_mode):04o}"
-    if leading:
-        return (
-            f"{path} is not used: {actor} may write {leading}, which leads to it ({mode}); type: "
-        )
-    return f"{path} is not used: {actor} may write it ({mode}); if no other user has changed it: "
+def _writers(info: os.stat_result) -> str:
+    return "all users" if info.st_mode & stat.S_IWOTH else "its group"
 
 
 def _remedy(path: str) -> str:

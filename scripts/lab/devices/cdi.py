@@ -13,6 +13,7 @@ import glob
 import json
 import os
 import re
+import shlex
 import stat
 from typing import Any, Dict, List, Optional
 
@@ -48,7 +49,9 @@ def make_specification(root: str = "", with_mad: bool = False, plugin: str = "")
             if name in nodes:
                 nodes[name].append(_device_node(root, folder, name))
     for name in [name for name in nodes if not NAME_PATTERN.fullmatch(name)]:
-        progress.note(f"{name} is left out: invalid name for CDI; try: rdma dev set {name} name …")
+        progress.note(
+            f"{name} is left out: invalid name for CDI; try: rdma dev set {shlex.quote(name)} name …"
+        )
         del nodes[name]
     if plugin:
         common_edits.update(_plugin_edits(plugin))
@@ -149,10 +152,13 @@ def _require_file_of_root(plugin: str) -> None:
     if weakness is None:
         return
     if weakness.owner == 0:
-        reason, remedy = "can be written by others than root", f"sudo chmod go-w {weakness.path}"
+        reason, remedy = (
+            "can be written by others than root",
+            f"sudo chmod go-w {shlex.quote(weakness.path)}",
+        )
     else:
         reason = f"belongs to user {weakness.owner}"
-        remedy = f"sudo install -Dt /usr/local/lib/libibverbs {plugin}"
+        remedy = f"sudo install -Dt /usr/local/lib/libibverbs {shlex.quote(plugin)}"
         if "COHERDMA_PROVIDER" in os.environ:
             remedy += ", and unset COHERDMA_PROVIDER"
     raise LabError(

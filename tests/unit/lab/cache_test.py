@@ -4,6 +4,7 @@
 
 import os
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -118,6 +119,12 @@ class Marker(WithFolder):
         cache.make_cache_folder("uml")
         self.assertIn(".cache/softrdma/CACHEDIR.TAG", self.files())
 
+    def test_default_folder_that_the_variable_names_is_adopted(self) -> None:
+        os.environ["SOFTRDMA_CACHE"] = self.path(".cache", "softrdma") + "/"
+        self.write(".cache", "softrdma", "uml", "6.1.lock")
+        cache.make_cache_folder("uml")
+        self.assertIn(".cache/softrdma/CACHEDIR.TAG", self.files())
+
     def test_default_folder_with_other_files_is_refused(self) -> None:
         del os.environ["SOFTRDMA_CACHE"]
         self.write(".cache", "softrdma", "uml", "6.1.lock")
@@ -195,10 +202,14 @@ class Trust(WithFolder):
         self.use_entry()
         for path in self.paths():
             mode = os.stat(path).st_mode
-            for bits, actor in ((0o020, "its group"), (0o002, "all users")):
+            if os.path.islink(path):
+                continue
+            actors = {0o002: "all users"}
+            if os.geteuid() == 0:
+                os.chown(path, -1, OTHER_USER)
+                actors[0o020] = "its group"
+            for bits, actor in actors.items():
                 with self.subTest(path):
-                    if os.path.islink(path):
-                        continue
                     os.chmod(path, mode | bits)
                     self.assert_refused(path, f"{actor} may write it", "chmod ", " go-w ")
                     os.chmod(path, mode)
@@ -212,6 +223,55 @@ class Trust(WithFolder):
                 self.assert_refused(path, f"belongs to user {OTHER_USER}")
                 os.chown(path, 0, -1, follow_symlinks=False)
         self.use_entry()
+
+    @unittest.skipIf(os.geteuid() != 0, "needs root")
+    def test_private_group_may_write_unless_an_access_list_names_others(self) -> None:
+        for path in self.paths():
+            if not os.path.islink(path):
+                os.chmod(path, os.stat(path).st_mode | 0o020)
+        self.use_entry()
+        no_id = 0xFFFFFFFF
+        rules = (
+            (1, 7, no_id),
+            (2, 7, OTHER_USER),
+            (4, 5, no_id),
+            (0x10, 7, no_id),
+            (0x20, 5, no_id),
+        )
+        access_list = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *rule) for rule in rules)
+        try:
+            os.setxattr(self.entry, "system.posix_acl_access", access_list)
+        except OSError as problem:
+            self.skipTest(f"access lists: {problem.strerror}")
+        self.assert_refused(self.entry, "its group may write it (mode 0775)")
+
+    def test_all_weak_paths_are_in_one_message(self) -> None:
+        os.environ["SOFTRDMA_CACHE"] = cache_path = self.path("a b", "c", "cache")
+        cache.make_cache_folder()
+        paths = [self.path("a b"), self.path("a b", "c"), cache_path]
+        for path in paths:
+            os.chmod(path, 0o777)
+        with self.assertRaises(trust.Untrusted) as raised:
+            cache.find_folder()
+        text = str(raised.exception)
+        for path in paths:
+            self.assertIn(f"chmod go-w '{path}'", text)
+        self.assertEqual(text.count("all users may write"), 3)
+        command = text.split("type: ")[1].split(", or ")[0]
+        subprocess.run(["sh", "-c", command], check=True)
+        self.assertEqual(cache.find_folder(), cache_path)
+
+    @unittest.skipIf(os.geteuid() != 0, "needs root")
+    def test_chmod_is_suggested_only_to_the_owner(self) -> None:
+        os.chmod(self.folder, 0o777)
+        with unittest.mock.patch("os.geteuid", return_value=OTHER_USER):
+            with self.assertRaises(trust.Untrusted) as raised:
+                self.use_entry()
+        self.assertIn(
+            f"all users may write {self.folder}, which leads to it", str(raised.exception)
+        )
+        self.assertNotIn("chmod", str(raised.exception))
+        self.assertIn(trust.OTHER_CACHE, str(raised.exception))
 
     def test_folder_above_that_others_may_write_is_refused_unless_sticky(self) -> None:
         os.chmod(self.folder, 0o777)

@@ -237,6 +237,15 @@ class ProviderOfRoot(MachineWithProvider):
         os.chown(plugin, self.OTHER_UID, 0)
         self.assert_refused(plugin, plugin, f"belongs to user {self.OTHER_UID}")
 
+    def test_remedy_has_quoted_paths(self) -> None:
+        plugin = self.install("lib 64")
+        os.chmod(plugin, 0o646)
+        with self.assertRaisesRegex(LabError, f"try: sudo chmod go-w '{plugin}'$"):
+            self.edits(plugin)
+        os.chown(plugin, self.OTHER_UID, 0)
+        with self.assertRaisesRegex(LabError, f" '{plugin}'$"):
+            self.edits(plugin)
+
     def test_plugin_in_folder_that_others_can_write_is_refused(self) -> None:
         plugin = self.install("lib64")
         for folder in (os.path.dirname(plugin), self.path("usr/lib64"), self.root):

@@ -206,6 +206,7 @@ class Supervisor(unittest.TestCase):
         )
         self.assertEqual((status, output), (1, "6 processes, 0 alive\n"), errors)
         self.assertIn("the worker process was killed", errors)
+        self.assertIn("the next build removes those in the cache", errors)
 
     def test_killed_worker_leaves_children_of_former_program(self) -> None:
         # `sh -c 'server & exec softrdma ...'`: the server is no process of softrdma.
