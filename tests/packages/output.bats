@@ -53,6 +53,9 @@ expect_refused() {
     mkdir home/rpm/.hidden
     expect_refused
     rmdir home/rpm/.hidden
+    echo text >$'home/rpm/thesis\ncoherdma.rpm'
+    expect_refused
+    rm home/rpm/thesis*
     echo text >>home/rpm/coherdma.rpm
     expect_refused
     mv home/rpm home/elsewhere
