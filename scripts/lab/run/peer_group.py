@@ -154,8 +154,12 @@ class PeerGroup:
         if not peer.mismatch or now - peer.mismatch.time < MISMATCH_DELAY_SECONDS:
             return
         mismatch, peer.mismatch = peer.mismatch, None
-        if mismatch.session not in [other.link.session for other in self.peers]:
+        if not self._knows_session(mismatch.session):
             raise LabError(mismatch.text)
+
+    def _knows_session(self, session: bytes) -> bool:
+        """Whether it is, or was, that of any peer."""
+        return any(peer.link.knows_session(session) for peer in self.peers)
 
     def _send_hello(self, peer: Peer, wants_answer: bool, session: bytes) -> None:
         hello = {
@@ -195,6 +199,8 @@ class PeerGroup:
         if (datagram.sender, datagram.receiver) != (peer.number, self.local_number):
             return self._note_mismatch(peer, datagram)
         if peer.link.session != old_session:
+            if peer.mismatch:  # its hello may be sent again
+                peer.link.old_sessions.add(peer.mismatch.session)
             peer.mismatch = None
             if not self.has_started:  # the peer was started again
                 peer.is_ready = peer.knows_ready = False
@@ -211,8 +217,7 @@ class PeerGroup:
 
     def _note_mismatch(self, peer: Peer, datagram: peer_protocol.Datagram) -> Optional[Drop]:
         """A hello of this run with other numbers, from the peer's address. The peer gets hellos, so that it reports it, too."""
-        sessions = [other.link.session for other in self.peers]
-        if self.has_started or datagram.sender_session in sessions:
+        if self.has_started or self._knows_session(datagram.sender_session):
             return Drop.HOST
         peer.link.add_candidate(datagram.sender_session)
         if not peer.mismatch:

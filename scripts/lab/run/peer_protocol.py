@@ -206,9 +206,13 @@ class Link:
             self.session, self.window = datagram.sender_session, ReplayWindow()
         return datagram if self.window.accept(datagram.sequence) else Drop.REPLAY
 
+    def knows_session(self, session: bytes) -> bool:
+        """Whether it is, or was, the peer's session; or that of a hello with other numbers."""
+        return session == self.session or session in self.old_sessions
+
     def add_candidate(self, session: bytes) -> None:
         """A session that a hello is to name. If there are too many, it replaces any of them."""
-        if session in (self.session, self.local_session) or session in self.old_sessions:
+        if session == self.local_session or self.knows_session(session):
             return
         if len(self.candidates) >= MAX_CANDIDATES and session not in self.candidates:
             self.candidates.remove(random.choice(list(self.candidates)))

@@ -499,6 +499,78 @@ class Hosts(Network):
         self.assertGreater(first.peers[0].num_dropped[Drop.HOST], 0)
         self.start(*hosts)
 
+    def end_delay(self, host: PeerGroup) -> None:
+        """As if MISMATCH_DELAY_SECONDS had passed."""
+        for peer in host.peers:
+            if peer.mismatch:
+                peer.mismatch = peer.mismatch._replace(time=0)
+        host.last_hello_time = 0
+        host.send_hellos()
+
+    def capture_hello(self, source: PeerGroup, target: PeerGroup) -> bytes:
+        """The last hello from source that names the session of the target, which does not get it."""
+        self.capture(target)
+        source.last_hello_time = 0
+        source.send_hellos()
+        return self.capture(target)[-1]
+
+    def test_hello_of_a_peer_that_another_address_sent_first_is_no_error(self) -> None:
+        first, second, third = (self.make_host(number, 3) for number in (1, 2, 3))
+        self.step(first, third)
+        hello = self.capture_hello(third, first)
+        self.send_as(second, first, hello)
+        first.receive(self.take_frame)
+        self.assertIsNotNone(first.peers[0].mismatch)
+        self.send_as(third, first, hello)
+        first.receive(self.take_frame)
+        self.end_delay(first)
+        self.assertIsNone(first.peers[0].mismatch)
+
+    def test_hello_of_a_former_session_from_another_address_is_no_error(self) -> None:
+        first, second, third = hosts = [self.make_host(number, 3) for number in (1, 2, 3)]
+        for _ in range(5):
+            self.step(*hosts)
+        hello = self.capture_hello(third, first)
+        third.socket.close()
+        third = self.make_host(3, 3)
+        for _ in range(5):
+            self.step(first, second, third)
+        self.send_as(second, first, hello)
+        first.receive(self.take_frame)
+        self.end_delay(first)
+        self.start(first, second, third)
+
+    def test_session_that_ends_during_the_delay_is_no_error(self) -> None:
+        first, second, third = (self.make_host(number, 3) for number in (1, 2, 3))
+        self.step(first, third)
+        hello = self.capture_hello(third, first)
+        self.send_as(second, first, hello)
+        self.send_as(third, first, hello)
+        first.receive(self.take_frame)
+        third.socket.close()
+        third = self.make_host(3, 3)
+        for _ in range(5):
+            self.step(first, third)
+        self.assertEqual(first.peers[1].link.session, third.session)
+        self.end_delay(first)
+        self.start(first, second, third)
+
+    def test_hello_with_a_number_that_was_corrected_is_no_error(self) -> None:
+        first, wrong = self.make_host(1, 3), self.make_host(2, 3, local_number=3)
+        self.step(first, wrong)
+        hello = self.capture_hello(wrong, first)
+        self.send_as(wrong, first, hello)
+        first.receive(self.take_frame)
+        self.assertIsNotNone(first.peers[0].mismatch)
+        wrong.socket.close()
+        second, third = self.make_host(2, 3), self.make_host(3, 3)
+        for _ in range(5):
+            self.step(first, second, third)
+        self.send_as(second, first, hello)
+        first.receive(self.take_frame)
+        self.end_delay(first)
+        self.start(first, second, third)
+
     def test_other_key_is_named_when_the_time_is_over(self) -> None:
         first, second = self.make_host(1, wait_seconds=0.2), self.make_host(2, key=OTHER_KEY)
         with self.assertRaisesRegex(
