@@ -32,10 +32,26 @@ class Parser(argparse.ArgumentParser):
 
 def main(argv: List[str], launcher: str) -> int:
     """launcher: the path of the program softrdma."""
+    _open_standard_files()
     options = make_parser().parse_args(argv)
     progress.quiet = getattr(options, "quiet", False)
     options.launcher = launcher
     return supervisor.run(lambda: int(options.function(options)), run_local.clean_up_after_worker)
+
+
+def _open_standard_files() -> None:
+    """Open those that the caller has closed; otherwise other files get their numbers.
+
+    To write to standard output is an error, as if it were closed.
+    """
+    for fd, flags in ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
+        try:
+            os.fstat(fd)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, flags), True)
+    sys.stdin = sys.stdin or open(0, encoding="utf-8")
+    sys.stdout = sys.stdout or open(1, "w", encoding="utf-8")
+    sys.stderr = sys.stderr or open(2, "w", encoding="utf-8")
 
 
 def make_parser() -> Parser:
@@ -266,7 +282,7 @@ def _run_key_command(options: argparse.Namespace) -> int:
     from ..run import peer_key
 
     if options.file is None:
-        print(peer_key.make_key_text())
+        peer_key.print_key()
     else:
         peer_key.write_key_file(options.file)
     return OK

@@ -25,7 +25,7 @@ import time
 from typing import AbstractSet, Any, Callable, Iterator, List, Optional
 
 from . import progress
-from .errors import Interrupted, LabError, Unavailable
+from .errors import OK, Interrupted, LabError, Unavailable
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 # What the front process sends to the worker for a signal of the terminal (Ctrl-C): the terminal
@@ -125,6 +125,18 @@ def _run_worker(work: Callable[[], int]) -> int:
     signal.setitimer(signal.ITIMER_REAL, 1, 1)
     sys.unraisablehook = _on_unraisable
     signal.pthread_sigmask(signal.SIG_SETMASK, set())
+    status = LabError.status
+    try:
+        status = _do_work(work)
+    finally:
+        with defer_signals():
+            kill_descendants()
+            status = _flush_output(status)
+    return status
+
+
+def _do_work(work: Callable[[], int]) -> int:
+    """Returns the exit status, also for an exception."""
     try:
         if os.getppid() != _front_pid:  # it died before PR_SET_PDEATHSIG
             raise Interrupted(signal.SIGTERM)
@@ -144,11 +156,19 @@ def _run_worker(work: Callable[[], int]) -> int:
         return Unavailable.status
     except Exception:  # noqa: BLE001  (a bug: print it, and clean up)
         return _report_bug()
-    finally:
-        with defer_signals():
-            kill_descendants()
-            with contextlib.suppress(OSError):
-                sys.stdout.flush()
+
+
+def _flush_output(status: int) -> int:
+    """Returns the exit status. A pipe whose reader has ended is no error."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        pass
+    except OSError as problem:
+        if status == OK:
+            progress.error(f"cannot write to standard output: {problem.strerror}")
+            return LabError.status
+    return status
 
 
 def _report_bug() -> int:

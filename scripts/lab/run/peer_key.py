@@ -29,6 +29,16 @@ def parse_key(text: str, name: str) -> bytes:
     return bytes.fromhex(match[1])
 
 
+def print_key() -> None:
+    """Also a closed pipe is an error: the key is lost."""
+    try:
+        print(make_key_text(), flush=True)
+    except BrokenPipeError:
+        raise
+    except OSError as problem:
+        raise LabError(f"key: cannot write to standard output: {problem.strerror}") from problem
+
+
 def write_key_file(path: str) -> None:
     """Make a file that only the caller can read. An existing file stays."""
     shown = progress.escape(path)

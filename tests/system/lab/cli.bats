@@ -172,6 +172,7 @@ run --as 1 --peer 127.0.0.1:99999 -- true
 run --as 1 --peer 127.0.0.1 --port 0 -- true
 run --as 1 --peer 127.0.0.1 --key /no/such/file -- true
 run --as 1 --peer 127.0.0.1 --key /dev/null -- true
+run --as 1 --peer 127.0.0.1 --key . -- true
 run --as 1 --peer 127.0.0.1 --key /etc/hostname -- true
 run --key /etc/hostname -- true
 run --in qemu --kernel newest -- true
@@ -211,6 +212,18 @@ END
     [[ $output =~ ^softrdma-key-1-[0-9a-f]{64}$ && $output != "$contents" ]]
     run -1 softrdma key /no/such/folder/key
     [[ $output == *'No such file or directory' ]]
+}
+
+@test "output that cannot be written: status 1, and a message of one line" {
+    for arguments in key list "list --json" "kernel list" "kernel list --json"; do
+        for redirections in '>/dev/full' '>&-' '<&- >&-'; do
+            run -1 sh -c "exec \"\$0\" $arguments 2>&1 $redirections" "$program"
+            echo "$arguments $redirections: $output"
+            [[ ${#lines[@]} == 1 && $output == *'cannot write to standard output: '* ]]
+        done
+    done
+    run -1 sh -c 'exec "$0" key >&- 2>&-' "$program"
+    [[ -z $output ]]
 }
 
 @test "a command does not get the key of the environment" {
