@@ -80,12 +80,20 @@ def absolute_folders(folders: List[str]) -> List[str]:
     return paths
 
 
+def _is_host_name(host: str) -> bool:
+    """Whether getaddrinfo() accepts it: without empty or too long labels."""
+    try:
+        return bool(host.encode("idna"))
+    except UnicodeError:
+        return False
+
+
 def parse_peer_address(text: str, default_port: int) -> "tuple[str, int]":
     """ADDRESS, ADDRESS:PORT or [ADDRESS]:PORT. More than one colon: an IPv6 address."""
     host, colon, port = text.rpartition(":")
     if not colon or (":" in host and not host.startswith("[")) or text.endswith("]"):
         host, port = text, str(default_port)
     host = host.strip("[]")
-    if not host or not port.isdigit() or not 0 < int(port) < 65536:
+    if not _is_host_name(host) or not port.isdecimal() or not 0 < int(port) < 65536:
         raise UsageError(f"--peer {text}: expected ADDRESS or ADDRESS:PORT, such as host2:4799")
     return host, int(port)

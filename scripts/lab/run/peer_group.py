@@ -23,6 +23,7 @@ HELLO_INTERVAL_SECONDS = 0.1
 # peer's address is known to be of that peer.
 MISMATCH_DELAY_SECONDS = 1.0
 NUM_BYES = 3
+MAX_DRIVERS = 2
 MAX_DATAGRAMS_PER_TURN = 1000
 SOCKET_BUFFER_BYTES = 1 << 20
 
@@ -239,6 +240,7 @@ class PeerGroup:
             is_valid = (
                 is_valid and isinstance(num_hosts, int) and 0 < num_hosts <= run_request.MAX_HOSTS
             )
+            is_valid = is_valid and isinstance(drivers, list) and 1 <= len(drivers) <= MAX_DRIVERS
             is_valid = is_valid and all(isinstance(driver, str) for driver in drivers)
         except (ValueError, KeyError, TypeError, RecursionError):
             return False

@@ -72,19 +72,28 @@ def read_key_file(path: str) -> bytes:
         raise UsageError(
             f"{name}: cannot read it: {problem.strerror}; make a key: softrdma key FILE"
         ) from problem
-    with open(fd, "rb") as file:
-        status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode):
-            raise UsageError(f"{name}: this is no file; make a key: softrdma key FILE")
-        if status.st_uid not in (0, os.geteuid()):
-            raise UsageError(
-                f"{name}: the file belongs to user {status.st_uid}, neither to you nor to root; "
-                "copy it, with: install -m 600"
-            )
-        if status.st_mode & 0o077:
-            raise UsageError(
-                f"{name}: other users can read or write the file; type: chmod 600 {progress.escape(path)}, "
-                f"or put the key in {ENVIRONMENT_NAME}"
-            )
-        text = file.read(MAX_FILE_BYTES).decode("ascii", errors="replace")
-    return parse_key(text, name)
+    try:
+        _check_key_file(os.fstat(fd), path, name)
+        text = os.read(fd, MAX_FILE_BYTES + 1)
+    except OSError as problem:
+        raise UsageError(f"{name}: cannot read it: {problem.strerror}") from problem
+    finally:
+        os.close(fd)
+    return parse_key("" if len(text) > MAX_FILE_BYTES else text.decode("ascii", "replace"), name)
+
+
+def _check_key_file(status: os.stat_result, path: str, name: str) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise UsageError(
+            f"{name}: this is no file; make a key: softrdma key FILE, or put its text in {ENVIRONMENT_NAME}"
+        )
+    if status.st_uid not in (0, os.geteuid()):
+        raise UsageError(
+            f"{name}: the file belongs to user {status.st_uid}, neither to you nor to root; "
+            "copy it, with: install -m 600"
+        )
+    if status.st_mode & 0o077:
+        raise UsageError(
+            f"{name}: other users can read or write the file; type: chmod 600 {progress.escape(path)}, "
+            f"or put the key in {ENVIRONMENT_NAME}"
+        )

@@ -17,7 +17,7 @@ TEST_FOLDER = os.path.dirname(os.path.realpath(__file__))
 sys.path.insert(0, os.path.join(TEST_FOLDER, "..", "..", "..", "scripts"))
 sys.dont_write_bytecode = True
 
-from lab.core import supervisor  # noqa: E402
+from lab.core import run_request, supervisor  # noqa: E402
 from lab.core.errors import LabError, UsageError  # noqa: E402
 from lab.run import peer_group, peer_key, peer_protocol, switch  # noqa: E402
 from lab.run.peer_group import Peer, PeerGroup  # noqa: E402
@@ -86,7 +86,28 @@ class Key(unittest.TestCase):
         os.unlink(self.path)
         self.expect_refusal("No such file")
         os.mkfifo(self.path, 0o600)
+        self.expect_refusal("this is no file; .*, or put its text in SOFTRDMA_KEY$")
+        os.unlink(self.path)
+        os.mkdir(self.path)
         self.expect_refusal("this is no file")
+
+    def test_longer_file_is_refused_although_it_begins_with_a_key(self) -> None:
+        peer_key.write_key_file(self.path)
+        with open(self.path, "a", encoding="ascii") as file:
+            file.write("\n" * peer_key.MAX_FILE_BYTES + "text")
+        self.expect_refusal("this is no key")
+
+
+class Addresses(unittest.TestCase):
+    def test_names_that_no_system_resolves_are_refused(self) -> None:
+        for address in ("a..b", ".", "a" * 64, "a..b:4799", "[a..b]:4799", "b:\u00b2", "b\udcff"):
+            with self.assertRaisesRegex(UsageError, "^--peer .* expected ADDRESS"):
+                run_request.parse_peer_address(address, 1)
+
+    def test_names_and_addresses_are_accepted(self) -> None:
+        for host in ("host2", "a.example.", "b\u00fccher", "127.0.0.1", "fd00::2", "fe80::1%eth0"):
+            self.assertEqual(run_request.parse_peer_address(host, 1), (host, 1))
+            self.assertEqual(run_request.parse_peer_address(f"[{host}]:2", 1), (host, 2))
 
 
 class Protocol(unittest.TestCase):
@@ -602,7 +623,8 @@ class Hosts(Network):
             (HELLO, body)
             for body in (b"", b"[", b"[" * 1900, b"{}", b"1", b"\xff", b'{"hosts": 1e9, %s}' % valid,
                          b'{"hosts": %s, %s}' % (b"9" * 1500, valid), b'{"hosts": null, %s}' % valid,
-                         b'{"hosts": 2, "drivers": 7, "ready": true, "knows": true, "ask": false}',
+                         *(b'{"hosts": 2, "drivers": %s, "ready": true, "knows": true, "ask": false}' % drivers
+                           for drivers in (b"7", b'"rxe"', b"[]", b'["a", "b", "c"]', b'{"rxe": 1}')),
                          b'{"hosts": 2, "drivers": ["rxe"], "ready": 1, "knows": 1, "ask": 1}')
         ]  # fmt: skip
         bodies += [
