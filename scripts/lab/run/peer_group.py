@@ -48,6 +48,8 @@ class Peer:
         self.socket_address: Any = None
         self.is_ready = False
         self.knows_ready = False  # the peer knows that this host is ready
+        self.has_ended = False
+        self.state_sequence = -1  # of the last hello whose state was taken
         self.num_dropped: Counter[Drop] = collections.Counter()
         self.mismatch: Optional[NumberMismatch] = None
 
@@ -145,9 +147,7 @@ class PeerGroup:
             self.has_started = True
         elif now - self.ready_time > self.wait_seconds:
             raise LabError(
-                _describe_strange_peers(missing)
-                or f"nothing was received from {describe_peers(missing)} within {self.wait_seconds:.0f} s; run softrdma there, too, "
-                f"with --as {missing[0].number} and --peer this machine, or increase --wait"
+                _describe_strange_peers(missing) or _describe_missing(missing, self.wait_seconds)
             )
         return self.has_started
 
@@ -167,7 +167,8 @@ class PeerGroup:
             "hosts": self.num_hosts,
             "drivers": self.drivers,
             "ready": self.is_ready,
-            "knows": peer.is_ready,  # that the peer is ready
+            # That the peer is ready: the one of this session, not one that was started before.
+            "knows": peer.is_ready and session == peer.link.session,
             "ask": wants_answer,
         }
         self._send(peer, HELLO, json.dumps(hello).encode(), session)
@@ -202,14 +203,14 @@ class PeerGroup:
         if peer.link.session != old_session:
             if peer.mismatch:  # its hello may be sent again
                 peer.link.old_sessions.add(peer.mismatch.session)
-            peer.mismatch = None
+            peer.mismatch, peer.has_ended, peer.state_sequence = None, False, -1
             if not self.has_started:  # the peer was started again
                 peer.is_ready = peer.knows_ready = False
         if datagram.kind == FRAME and len(datagram.body) <= 1 + peer_protocol.MAX_FRAME_BYTES:
             body = datagram.body
             is_valid = bool(body) and forward_frame(body[0], peer, body[1:])
         elif datagram.kind == HELLO:
-            is_valid = self._handle_hello(peer, datagram.body)
+            is_valid = self._handle_hello(peer, datagram)
         else:
             is_valid = datagram.kind == BYE and datagram.body in (b"", STARTED)
             if is_valid:
@@ -230,10 +231,10 @@ class PeerGroup:
             peer.mismatch = NumberMismatch(time.monotonic(), datagram.sender_session, text)
         return None
 
-    def _handle_hello(self, peer: Peer, body: bytes) -> bool:
+    def _handle_hello(self, peer: Peer, datagram: peer_protocol.Datagram) -> bool:
         """Take over the peer's state. Raises if its idea of the hosts differs. Returns whether it is valid."""
         try:
-            hello: Dict[str, Any] = json.loads(body)
+            hello: Dict[str, Any] = json.loads(datagram.body)
             flags = [hello[name] for name in ("ready", "knows", "ask")]
             num_hosts, drivers = hello["hosts"], hello["drivers"]
             is_valid = all(isinstance(flag, bool) for flag in flags)
@@ -246,7 +247,11 @@ class PeerGroup:
             return False
         if not is_valid:
             return False
-        peer.is_ready, peer.knows_ready, wants_answer = flags
+        is_ready, knows_ready, wants_answer = flags
+        # UDP may change the order.
+        if datagram.sequence > peer.state_sequence and not peer.has_ended:
+            peer.is_ready, peer.knows_ready = is_ready, knows_ready
+            peer.state_sequence = datagram.sequence
         differs = (num_hosts, drivers) != (self.num_hosts, self.drivers) and not self.has_started
         if wants_answer:
             for _ in range(NUM_BYES if differs else 1):  # the peer reports the difference, too
@@ -266,6 +271,7 @@ class PeerGroup:
 
     def _handle_bye(self, peer: Peer, had_started: bool) -> None:
         """Before the start of this host it is an error, unless the peer had started: then all were ready."""
+        peer.has_ended = True
         if had_started:
             peer.is_ready = peer.knows_ready = True
         elif peer.is_ready and not self.has_started:
@@ -295,6 +301,21 @@ def _describe_strange_peers(peers: List[Peer]) -> str:
             if peer.link.session == NO_SESSION and peer.num_dropped[reason]:
                 return f"{peer.num_dropped[reason]} datagrams from {peer} {text}"
     return ""
+
+
+def _describe_missing(peers: List[Peer], wait_seconds: float) -> str:
+    """The error for peers that are not ready. Those that sent nothing come first."""
+    silent = [peer for peer in peers if peer.link.session == NO_SESSION]
+    if silent:
+        return (
+            f"nothing was received from {describe_peers(silent)} within {wait_seconds:.0f} s; run softrdma there, too, "
+            f"with --as {silent[0].number} and --peer this machine, or increase --wait"
+        )
+    was, is_not = ("was", "is not") if len(peers) == 1 else ("were", "are not")
+    return (
+        f"{describe_peers(peers)} {was} heard but {is_not} ready within {wait_seconds:.0f} s; "
+        "see the messages of softrdma there, or increase --wait"
+    )
 
 
 def _make_socket(port: int) -> socket.socket:

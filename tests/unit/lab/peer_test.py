@@ -1,14 +1,12 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-"""run --peer: the key, the datagrams, the start of the hosts, and the frames of peers."""
+"""run --peer: the datagrams, the start of the hosts, and the frames of peers."""
 
 import os
 import random
 import signal
 import socket
-import stat
 import sys
-import tempfile
 import time
 import unittest
 from typing import List, Optional, Tuple
@@ -17,9 +15,9 @@ TEST_FOLDER = os.path.dirname(os.path.realpath(__file__))
 sys.path.insert(0, os.path.join(TEST_FOLDER, "..", "..", "..", "scripts"))
 sys.dont_write_bytecode = True
 
-from lab.core import run_request, supervisor  # noqa: E402
-from lab.core.errors import LabError, UsageError  # noqa: E402
-from lab.run import peer_group, peer_key, peer_protocol, switch  # noqa: E402
+from lab.core import supervisor  # noqa: E402
+from lab.core.errors import LabError  # noqa: E402
+from lab.run import peer_group, peer_protocol, switch  # noqa: E402
 from lab.run.peer_group import Peer, PeerGroup  # noqa: E402
 from lab.run.peer_protocol import BYE, FRAME, HELLO, Datagram, Drop, Link  # noqa: E402
 
@@ -33,81 +31,6 @@ def make_links(key: bytes = KEY) -> Tuple[Link, Link]:
     first = Link(peer_protocol.Authenticator(KEY), 1, 2, sessions[0])
     second = Link(peer_protocol.Authenticator(key), 2, 1, sessions[1])
     return first, second
-
-
-class Key(unittest.TestCase):
-    def setUp(self) -> None:
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.path = os.path.join(folder.name, "key")
-
-    def expect_refusal(self, text: str) -> None:
-        with self.assertRaisesRegex(UsageError, text):
-            peer_key.read_key_file(self.path)
-
-    def test_file_is_readable_by_owner_only_whatever_the_umask(self) -> None:
-        for umask in (0, 0o777):
-            old_umask = os.umask(umask)
-            try:
-                peer_key.write_key_file(self.path)
-            finally:
-                os.umask(old_umask)
-            self.assertEqual(stat.S_IMODE(os.stat(self.path).st_mode), 0o600)
-            self.assertEqual(len(peer_key.read_key_file(self.path)), 32)
-            os.unlink(self.path)
-
-    def test_existing_file_and_link_are_not_overwritten(self) -> None:
-        target = self.path + ".target"
-        os.symlink(target, self.path)
-        with self.assertRaisesRegex(LabError, "is not overwritten"):
-            peer_key.write_key_file(self.path)
-        self.assertFalse(os.path.exists(target))
-
-    def test_keys_differ(self) -> None:
-        self.assertNotEqual(peer_key.make_key_text(), peer_key.make_key_text())
-
-    def test_file_of_which_others_know_the_contents_is_refused(self) -> None:
-        peer_key.write_key_file(self.path)
-        for mode in (0o640, 0o604, 0o620, 0o602):
-            os.chmod(self.path, mode)
-            self.expect_refusal("chmod 600")
-        os.chmod(self.path, 0o600)
-        if os.geteuid() == 0:
-            os.chown(self.path, 1, 1)
-            self.expect_refusal("belongs to user 1")
-
-    def test_what_is_no_key_is_refused_and_not_shown(self) -> None:
-        text = peer_key.make_key_text()
-        for wrong in ("", text[:-1], text + "0", text.replace("-1-", "-2-"), "\xff\0" * 5000):
-            with open(self.path, "w", encoding="latin-1") as file:
-                os.chmod(self.path, 0o600)
-                file.write(wrong)
-            self.expect_refusal("this is no key; make one: softrdma key FILE$")
-        os.unlink(self.path)
-        self.expect_refusal("No such file")
-        os.mkfifo(self.path, 0o600)
-        self.expect_refusal("this is no file; .*, or put its text in SOFTRDMA_KEY$")
-        os.unlink(self.path)
-        os.mkdir(self.path)
-        self.expect_refusal("this is no file")
-
-    def test_longer_file_is_refused_although_it_begins_with_a_key(self) -> None:
-        peer_key.write_key_file(self.path)
-        with open(self.path, "a", encoding="ascii") as file:
-            file.write("\n" * peer_key.MAX_FILE_BYTES + "text")
-        self.expect_refusal("this is no key")
-
-
-class Addresses(unittest.TestCase):
-    def test_names_that_no_system_resolves_are_refused(self) -> None:
-        for address in ("a..b", ".", "a" * 64, "a..b:4799", "[a..b]:4799", "b:\u00b2", "b\udcff"):
-            with self.assertRaisesRegex(UsageError, "^--peer .* expected ADDRESS"):
-                run_request.parse_peer_address(address, 1)
-
-    def test_names_and_addresses_are_accepted(self) -> None:
-        for host in ("host2", "a.example.", "b\u00fccher", "127.0.0.1", "fd00::2", "fe80::1%eth0"):
-            self.assertEqual(run_request.parse_peer_address(host, 1), (host, 1))
-            self.assertEqual(run_request.parse_peer_address(f"[{host}]:2", 1), (host, 2))
 
 
 class Protocol(unittest.TestCase):
@@ -472,6 +395,82 @@ class Hosts(Network):
             self.step(first, second)
         self.assertTrue(second.has_started)
 
+    def deliver(self, source: PeerGroup, target: PeerGroup, *data: bytes) -> None:
+        for datagram in data:
+            self.send_as(source, target, datagram)
+        target.receive(self.take_frame)
+
+    def test_state_of_an_earlier_hello_that_arrives_later_is_not_taken(self) -> None:
+        first, second = self.make_host(1), self.make_host(2)
+        for _ in range(5):
+            self.step(first, second)
+        earlier = self.capture_hello(second, first)
+        second.set_ready()
+        self.deliver(second, first, self.capture_hello(second, first), earlier)
+        self.assertTrue(first.peers[0].is_ready)
+
+    def test_state_of_a_hello_that_arrives_after_the_bye_is_not_taken(self) -> None:
+        first, second = self.make_host(1), self.make_host(2)
+        for _ in range(5):
+            self.step(first, second)
+        earlier = self.capture_hello(second, first)
+        second.set_ready()
+        ready = self.capture_hello(second, first)
+        for has_started, hello in ((False, ready), (True, earlier)):
+            second.has_started = has_started
+            second.send_byes()
+            self.deliver(second, first, hello)
+            self.assertEqual(first.peers[0].is_ready, has_started)
+            self.assertEqual(first.peers[0].knows_ready, has_started)
+
+    def test_host_that_was_started_again_is_not_known_to_be_ready(self) -> None:
+        first, second = self.make_host(1), self.make_host(2)
+        first.set_ready()
+        for _ in range(5):
+            self.step(first, second)
+        self.assertTrue(second.peers[0].is_ready)
+        first.socket.close()
+        first = self.make_host(1)
+        for host in (first, second):
+            host.set_ready()
+        for _ in range(3):  # the hellos that name the session of the second host are lost
+            first.last_hello_time = 0
+            first.send_hellos()
+            if first.peers[0].link.session == peer_protocol.NO_SESSION:
+                second.receive(self.take_frame)
+            self.capture(second)
+            self.deliver(second, first, self.capture_hello(second, first))
+        self.assertEqual(first.peers[0].link.session, second.session)
+        self.assertTrue(first.peers[0].is_ready)
+        self.assertFalse(first.peers[0].knows_ready or first.has_started)
+        self.start(first, second)
+
+    def test_after_the_start_no_peer_ends_the_run(self) -> None:
+        first, second = self.make_host(1), self.make_host(2)
+        self.start(first, second)
+        for drivers in (["siw"], ["rxe", "siw"]):
+            second.drivers = drivers
+            second._send_hello(second.peers[0], True, first.session)
+        for has_started in (False, True):
+            second.has_started = has_started
+            second.send_byes()
+            self.deliver(second, first)
+        self.step(first)
+        self.assertTrue(first.has_started)
+        self.assertEqual(first.describe_dropped(), "")
+
+    def test_datagrams_from_another_address_are_dropped(self) -> None:
+        first, second = self.make_host(1), self.make_host(2)
+        self.start(first, second)
+        link = second.peers[0].link
+        other = self.make_host(3, 3)
+        frame = link.seal(FRAME, b"\0frame", first.session)
+        self.deliver(other, first, frame, link.seal(HELLO, b"", first.session), b"")
+        self.assertEqual(self.frames, [])
+        self.assertEqual(first.describe_dropped(), "dropped 3 datagrams: 3 from other addresses")
+        self.deliver(second, first, frame)
+        self.assertEqual(self.frames, [b"frame"])
+
     def expect_error(self, text: str, *hosts: PeerGroup) -> None:
         """Of each host."""
         for host in hosts:
@@ -604,6 +603,26 @@ class Hosts(Network):
             LabError, "^nothing was received from host 2 at 127.0.0.1 within"
         ):
             self.wait_for_error(self.make_host(1, wait_seconds=0.2))
+
+    def test_peer_that_is_not_ready_is_named_when_the_time_is_over(self) -> None:
+        first, second = self.make_host(1, wait_seconds=0.2), self.make_host(2)
+        first.set_ready()
+        deadline = time.monotonic() + 10
+        with self.assertRaisesRegex(
+            LabError, "^host 2 at 127.0.0.1 was heard but is not ready within 0 s; .*--wait$"
+        ):
+            while time.monotonic() < deadline:
+                self.step(first, second)
+                time.sleep(0.05)
+
+    def test_peer_that_is_not_heard_is_named_before_one_that_is_not_ready(self) -> None:
+        first, second = self.make_host(1, 3, wait_seconds=0.2), self.make_host(2, 3)
+        first.set_ready()
+        deadline = time.monotonic() + 10
+        with self.assertRaisesRegex(LabError, "^nothing was received from host 3 at 127.0.0.1 w"):
+            while time.monotonic() < deadline:
+                self.step(first, second)
+                time.sleep(0.05)
 
     def wait_for_error(self, *hosts: PeerGroup) -> None:
         for host in hosts:
