@@ -19,17 +19,17 @@ def up(options: argparse.Namespace) -> int:
         print(json.dumps(device, indent=2))
         return OK
     name, address = device["device"], device["address"]
-    print(
+    progress.print_result(
         f"{name} is up: {device['driver']} on {device['netdev']}, address {address or '-'}, GID index {device['gid_index']}"
     )
-    print(
+    progress.print_result(
         f"try: rping -s -a {address} & sleep 1; rping -c -a {address} -C 3 -v"
         if address
         else f"try: ibv_devinfo -d {name}"
     )
-    print(f"to remove it: softrdma down {name}")
+    progress.print_result(f"to remove it: softrdma down {name}")
     if options.keep:
-        print(f"at each boot: {config_path(name)} makes it again")
+        progress.print_result(f"at each boot: {config_path(name)} makes it again")
     return OK
 
 
@@ -56,7 +56,7 @@ def down(options: argparse.Namespace) -> int:
     persistent_names = persistent.configured_names()
     for name in device_lifecycle.take_down(options.names):
         hint = f"; the next boot makes it again, unless you remove {config_path(name)}"
-        print(f"{name} is down{hint if name in persistent_names else ''}")
+        progress.print_result(f"{name} is down{hint if name in persistent_names else ''}")
     return OK
 
 
@@ -111,8 +111,8 @@ def cdi(options: argparse.Namespace) -> int:
         return OK
     cdi_module.write_atomically(options.output, cdi_module.to_json(specification))
     names = [device["name"] for device in specification["devices"]]
-    print(f"{options.output} has {', '.join(names)}")
-    print(
+    progress.print_result(f"{options.output} has {', '.join(names)}")
+    progress.print_result(
         f"try: podman run --device {cdi_module.KIND}={names[0]} --ulimit memlock=-1:-1 IMAGE ibv_devices"
     )
     return OK

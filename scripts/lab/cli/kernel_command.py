@@ -23,7 +23,9 @@ def run(options: argparse.Namespace, drivers: List[str]) -> int:
             built = uml_build.build_in_folder(options.source, options.output, build_options)
         else:
             built = uml_build.build(version, build_options)
-        print(f"user-mode kernel {built.version} is in {progress.abbreviate_home(built.path)}")
+        progress.print_result(
+            f"user-mode kernel {built.version} is in {progress.abbreviate_home(built.path)}"
+        )
     elif action == "path":
         print(os.path.join(uml_kernels.find_kernel(version), uml_kernels.PROGRAM))
     elif action == "fetch":
@@ -31,7 +33,9 @@ def run(options: argparse.Namespace, drivers: List[str]) -> int:
         if "siw" in drivers:
             siw_module.add_to_kernel(kernel)
         path = progress.abbreviate_home(kernel.path)
-        print(f"{kernel.release} ({kernel.arch}, {kernel.suite} {kernel.version}) is in {path}")
+        progress.print_result(
+            f"{kernel.release} ({kernel.arch}, {kernel.suite} {kernel.version}) is in {path}"
+        )
     else:
         _remove_kernels(version, arch)
     return OK
@@ -121,7 +125,7 @@ def _list_kernels(as_json: bool) -> None:
     )
     for row in rows:
         if row["missing_patches"]:
-            print(f"{row['release']} lacks {', '.join(row['missing_patches'])}")
+            progress.print_result(f"{row['release']} lacks {', '.join(row['missing_patches'])}")
 
 
 def _remove_kernels(version: Optional[str], arch: Optional[str]) -> None:
@@ -146,6 +150,6 @@ def _remove_kernels(version: Optional[str], arch: Optional[str]) -> None:
         entry = row["path"].removesuffix(uml_kernels.TREE_SUFFIX)
         with cache.lock_entry(*os.path.relpath(entry, cache.cache_path()).split("/")):
             cache.remove_folder(row["path"])
-        print(f"{row['release']} ({row['for']}, {row['arch']}) removed")
+        progress.print_result(f"{row['release']} ({row['for']}, {row['arch']}) removed")
     if len(cached) < len(matching):
         progress.note(f"the kernel of the package {package} stays")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-"""Messages on stderr: notes, errors, and the progress of long steps.
+"""Messages on stderr: notes, errors, and the progress of long steps. Results on stdout.
 
 On a terminal, progress rewrites one line. Elsewhere (a CI log), a step prints
 a line when it starts, and one when it ends if it took long.
@@ -110,12 +110,18 @@ def abbreviate_home(path: str) -> str:
     return "~" + path[len(home) :] if home != "/" and path.startswith(home + "/") else path
 
 
+def print_result(text: str) -> None:
+    """Print a line on stdout."""
+    print(escape(text))
+
+
 def print_table(titles: List[str], rows: List[List[Any]], empty_text: str) -> None:
     """Print the rows on stdout; empty_text if there are none."""
     if not rows:
-        print(empty_text)
+        print_result(empty_text)
         return
-    cells = [titles] + [["-" if cell is None else str(cell) for cell in row] for row in rows]
+    texts = [["-" if cell is None else escape(str(cell)) for cell in row] for row in rows]
+    cells = [titles, *texts]
     widths = [max(len(row[column]) for row in cells) for column in range(len(titles))]
     for row in cells:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())

@@ -138,7 +138,10 @@ def _run_client(argv: List[str], deadline: float) -> str:
 
 def _last_lines(output: str) -> str:
     lines = [line.strip() for line in output.splitlines() if line.strip(" -*\t")]
-    return " | ".join(lines[-2:]) or "no output"
+    text = " | ".join(lines[-2:])
+    # As progress.escape(), which this program cannot import.
+    characters = [c if c.isprintable() else c.encode("unicode_escape").decode() for c in text]
+    return "".join(characters) or "no output"
 
 
 def _parse(output: str, measurement: Measurement) -> Optional[Dict[str, float]]:

@@ -20,6 +20,7 @@ sys.dont_write_bytecode = True
 
 from lab.core import cache, progress, run_request, subprocesses, versions  # noqa: E402
 from lab.core.errors import LabError, Unavailable, UsageError  # noqa: E402
+from lab.run import bench  # noqa: E402
 
 
 class Versions(unittest.TestCase):
@@ -52,6 +53,22 @@ class Messages(unittest.TestCase):
         self.assertIn(
             f"\r\x1b[Ksoftrdma: {self.ESCAPED}  ", self.printed(lambda: step.update(None))
         )
+
+    def test_cell_of_a_table_and_result_are_one_line(self) -> None:
+        stdout = io.StringIO()
+        with contextlib.redirect_stdout(stdout):
+            progress.print_table(["A", "B"], [[self.HOSTILE, 1]], "")
+            progress.print_table(["A"], [], self.HOSTILE)
+            progress.print_result(self.HOSTILE)
+        width = len(self.ESCAPED)
+        self.assertEqual(
+            stdout.getvalue(),
+            f"{'A'.ljust(width)}  B\n{self.ESCAPED}  1\n{self.ESCAPED}\n{self.ESCAPED}\n",
+        )
+
+    def test_output_of_perftest_is_escaped(self) -> None:
+        lines = bench._last_lines("h\xf6r \x1b[2J\nb\x9b\0")
+        self.assertEqual(lines, "h\xf6r " + r"\x1b[2J | b\x9b\x00")
 
     def test_newlines_and_tabs_of_a_message_stay(self) -> None:
         self.assertEqual(self.printed(lambda: progress.error("a\n\tb")), "softrdma: a\n\tb\n")

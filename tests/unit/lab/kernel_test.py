@@ -9,12 +9,13 @@ import sys
 import tempfile
 import unittest
 import unittest.mock
-from contextlib import redirect_stderr
+from contextlib import redirect_stderr, redirect_stdout
 
 TEST_FOLDER = os.path.dirname(os.path.realpath(__file__))
 sys.path.insert(0, os.path.join(TEST_FOLDER, "..", "..", "..", "scripts"))
 sys.dont_write_bytecode = True
 
+from lab.cli import kernel_command  # noqa: E402
 from lab.core.errors import LabError, Unavailable  # noqa: E402
 from lab.debian.packages import Package  # noqa: E402
 from lab.kernel import kernel_patches, siw_module  # noqa: E402
@@ -27,6 +28,17 @@ class Releases(unittest.TestCase):
         self.assertTrue(release_matches("6.1.0-9-amd64", "6.1.0-9-amd64"))
         self.assertFalse(release_matches("6.12.5-amd64", "6.1"))
         self.assertFalse(release_matches("6.1.0-9-amd64", "6.1.0-9-amd64-x"))
+
+
+class Listing(unittest.TestCase):
+    def test_names_in_the_cache_are_escaped(self) -> None:
+        names = ("release", "for", "arch", "version", "from", "path")
+        row = {**dict.fromkeys(names, "\x1b[2J"), "siw": True, "missing_patches": ["\x9b.patch"]}
+        with unittest.mock.patch.object(kernel_command, "_kernel_rows", lambda: [row]):
+            with redirect_stdout(io.StringIO()) as stdout:
+                kernel_command._list_kernels(as_json=False)
+        self.assertIn(r"\x1b[2J lacks \x9b.patch", stdout.getvalue())
+        self.assertTrue(stdout.getvalue().replace("\n", "").isprintable())
 
 
 class CrossCompiler(unittest.TestCase):

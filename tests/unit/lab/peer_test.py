@@ -395,6 +395,15 @@ class Hosts(Network):
             self.step(first, second)
         self.assertTrue(second.has_started)
 
+    def test_state_of_a_peer_that_was_started_again_is_taken(self) -> None:
+        first, second = self.make_host(1), self.make_host(2)
+        for _ in range(50):
+            self.step(first, second)
+        second.send_byes()
+        first.receive(self.take_frame)
+        second.socket.close()
+        self.start(first, self.make_host(2))
+
     def deliver(self, source: PeerGroup, target: PeerGroup, *data: bytes) -> None:
         for datagram in data:
             self.send_as(source, target, datagram)
