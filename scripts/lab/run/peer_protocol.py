@@ -32,9 +32,9 @@ which was started again; the old session is not accepted again. In a session
 each sequence number is accepted once, and only if it is less than WINDOW_SIZE
 below the highest one, since UDP may change the order.
 
-The tag does not encrypt: all on the path can read the frames. A host that has
-the key can send whatever it likes in its name, but not in that of another host
-at another address.
+The tag does not encrypt: all on the path can read the frames. All hosts have
+the same key: one that can send from the address of another (a forged source
+address) can send in its name, too.
 """
 
 import enum

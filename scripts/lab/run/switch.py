@@ -7,8 +7,9 @@ the switch of another softrdma, on another machine or in another container,
 reached by UDP; peer_protocol.py describes the datagrams. Frames from one peer
 are not forwarded to another: each switch has all others as peers.
 
-A peer can send frames with any source address except that of an interface that
-softrdma makes for another host (mac_address()).
+A peer can send frames with any source Ethernet address except that of an
+interface that softrdma makes for another host (mac_address()). IP addresses are
+not checked: a peer can answer ARP requests for those of another host.
 """
 
 import collections
