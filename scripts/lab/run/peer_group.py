@@ -9,6 +9,7 @@ import collections
 import contextlib
 import json
 import socket
+import threading
 import time
 from typing import Any, Callable, Counter, Dict, List, NamedTuple, Optional, Tuple
 
@@ -19,6 +20,7 @@ from .peer_protocol import BYE, FRAME, HELLO, NO_SESSION, Drop
 
 STARTED = b"1"
 HELLO_INTERVAL_SECONDS = 0.1
+LOOKUP_INTERVAL_SECONDS = 1.0
 # Before the error that a peer has another number: until then, a hello that was copied from another
 # peer's address is known to be of that peer.
 MISMATCH_DELAY_SECONDS = 1.0
@@ -46,6 +48,9 @@ class Peer:
         self.address = address
         self.host, self.port = run_request.parse_peer_address(address, default_port)
         self.socket_address: Any = None
+        self.lookup: Optional[threading.Thread] = None
+        self.next_lookup_time = 0.0
+        self.found_address: Any = None  # socket_address, from the thread
         self.is_ready = False
         self.knows_ready = False  # the peer knows that this host is ready
         self.has_ended = False
@@ -57,11 +62,23 @@ class Peer:
         return f"host {self.number} at {progress.escape(self.address)}"
 
     def resolve(self, family: int) -> None:
-        """Called until it succeeds: the name of a container may be known only after its start."""
-        flags = socket.AI_V4MAPPED | socket.AI_ALL if family == socket.AF_INET6 else 0
+        """Called until the address is known: the name of a container may be known only after its start."""
+        if not self.lookup:
+            self._look_up(family, socket.AI_NUMERICHOST)  # does not block
+        self.socket_address = self.found_address
+        is_in_progress = self.lookup and self.lookup.is_alive()
+        now = time.monotonic()
+        if not (self.socket_address or is_in_progress) and now >= self.next_lookup_time:
+            self.next_lookup_time = now + LOOKUP_INTERVAL_SECONDS
+            self.lookup = threading.Thread(target=self._look_up, args=(family,), daemon=True)
+            self.lookup.start()
+
+    def _look_up(self, family: int, flags: int = 0) -> None:
+        if family == socket.AF_INET6:
+            flags |= socket.AI_V4MAPPED | socket.AI_ALL
         with contextlib.suppress(OSError):
             infos = socket.getaddrinfo(self.host, self.port, family, socket.SOCK_DGRAM, flags=flags)
-            self.socket_address = infos[0][4]
+            self.found_address = infos[0][4]
 
 
 def describe_peers(peers: List[Peer]) -> str:

@@ -3,10 +3,15 @@
 """run --peer: the key and the addresses that the caller gives."""
 
 import os
+import socket
 import stat
 import sys
 import tempfile
+import threading
+import time
 import unittest
+import unittest.mock
+from typing import Any
 
 TEST_FOLDER = os.path.dirname(os.path.realpath(__file__))
 sys.path.insert(0, os.path.join(TEST_FOLDER, "..", "..", "..", "scripts"))
@@ -14,7 +19,7 @@ sys.dont_write_bytecode = True
 
 from lab.core import run_request  # noqa: E402
 from lab.core.errors import LabError, UsageError  # noqa: E402
-from lab.run import peer_key  # noqa: E402
+from lab.run import peer_group, peer_key  # noqa: E402
 
 
 class Key(unittest.TestCase):
@@ -90,6 +95,58 @@ class Addresses(unittest.TestCase):
         for host in ("host2", "a.example.", "b\u00fccher", "127.0.0.1", "fd00::2", "fe80::1%eth0"):
             self.assertEqual(run_request.parse_peer_address(host, 1), (host, 1))
             self.assertEqual(run_request.parse_peer_address(f"[{host}]:2", 1), (host, 2))
+
+
+class Names(unittest.TestCase):
+    """The system looks a name up for a long time."""
+
+    def setUp(self) -> None:
+        self.num_lookups = 0
+        self.can_end = threading.Event()
+        self.addCleanup(self.can_end.set)
+        self.getaddrinfo: Any = socket.getaddrinfo
+        patch = unittest.mock.patch.object(socket, "getaddrinfo", self.look_up)
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def look_up(self, host: str, *details: Any, flags: int = 0) -> Any:
+        if host != "slow":
+            return self.getaddrinfo(host, *details, flags=flags)
+        if flags & socket.AI_NUMERICHOST:
+            raise OSError
+        self.num_lookups += 1
+        self.can_end.wait(10)
+        return self.getaddrinfo("127.0.0.1", *details, flags=flags)
+
+    def test_lookup_does_not_block_the_switch(self) -> None:
+        slow = peer_group.Peer(2, "slow", 5203)
+        numeric = peer_group.Peer(3, "127.0.0.1", 5203)
+        group = peer_group.PeerGroup(1, [slow, numeric], 5201, ["rxe"], 60, bytes(32))
+        self.addCleanup(group.socket.close)
+        start_time = time.monotonic()
+        for _ in range(20):
+            group.last_hello_time = 0
+            group.send_hellos()
+        self.assertLess(time.monotonic() - start_time, 5)
+        self.assertEqual(self.num_lookups, 1)
+        self.assertEqual(list(group.peer_by_address.values()), [numeric])
+        self.can_end.set()
+        deadline = time.monotonic() + 10
+        while not slow.socket_address and time.monotonic() < deadline:
+            time.sleep(0.01)
+            group.last_hello_time = 0
+            group.send_hellos()
+        self.assertEqual(slow.socket_address, numeric.socket_address)
+        self.assertEqual(list(group.peer_by_address.values()), [slow])
+
+    def test_name_that_is_not_known_is_looked_up_at_most_once_a_second(self) -> None:
+        self.can_end.set()
+        peer = peer_group.Peer(2, "slow", 5203)
+        start_time = time.monotonic()
+        for _ in range(20):  # of a family that the address does not have
+            peer.resolve(socket.AF_UNIX)
+            time.sleep(0.01)
+        self.assertLessEqual(self.num_lookups, 1 + time.monotonic() - start_time)
 
 
 if __name__ == "__main__":
