@@ -4,7 +4,7 @@
 import os
 import signal
 import subprocess
-from typing import Dict, List
+from typing import Dict, List, Optional
 
 from ..core import progress, supervisor
 from ..core.errors import LabError, Unavailable, exec_status
@@ -63,20 +63,26 @@ def _run_command(argv: List[str], env: Dict[str, str]) -> int:
         signal.signal(signal.SIGTTOU, signal.SIG_DFL)
         supervisor.die_with_parent()
 
-    try:
-        child = subprocess.Popen(argv, env=env, preexec_fn=prepare_child)
-    except OSError as problem:
-        progress.error(f"cannot run {argv[0]}: {problem.strerror}")
-        return exec_status(problem)
-
+    early_signals: List[int] = []  # before the command's process is known
+    child: "Optional[subprocess.Popen[bytes]]" = None
     has_ended = False
 
     def forward(signum: int) -> None:
-        if signum != supervisor.TERMINAL_SIGNAL:  # the terminal sent it to the command as well
-            if not has_ended:
-                os.kill(child.pid, signum)
+        if child is None:
+            early_signals.append(signum)
+        elif not has_ended and signum != supervisor.TERMINAL_SIGNAL:
+            # The terminal has sent that one to the command as well.
+            os.kill(child.pid, signum)
 
     with supervisor.handle_signals(forward):
+        try:
+            child = subprocess.Popen(argv, env=env, preexec_fn=prepare_child)
+        except OSError as problem:
+            progress.error(f"cannot run {argv[0]}: {problem.strerror}")
+            return exec_status(problem)
+        for signum in early_signals:
+            is_of_terminal = signum == supervisor.TERMINAL_SIGNAL
+            os.kill(child.pid, signal.SIGINT if is_of_terminal else signum)
         supervisor.wait_for_child(child.pid)
         has_ended = True  # from here on the PID may be of another process
         child.wait()

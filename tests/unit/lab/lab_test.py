@@ -24,7 +24,7 @@ from lab.core import supervisor  # noqa: E402
 from lab.core.errors import LabError, Unavailable  # noqa: E402
 from lab.devices import hosts, privileges, soft_devices  # noqa: E402
 from lab.protocol import frames  # noqa: E402
-from lab.run import guest_session, initramfs, switch  # noqa: E402
+from lab.run import guest_session, initramfs, log_pipe, switch  # noqa: E402
 
 
 class Gids(unittest.TestCase):
@@ -196,22 +196,70 @@ class SwitchProcess(unittest.TestCase):
         process.connection.close()
 
 
+class OutputOfKernel(unittest.TestCase):
+    def setUp(self) -> None:
+        self.log = log_pipe.LogPipe()
+        self.addCleanup(os.close, self.log.read_end)
+        self.addCleanup(self.log.close_write_end)
+        os.set_blocking(self.log.write_end, False)
+
+    def print_and_read(self, text: bytes) -> None:
+        while text:
+            text = text[os.write(self.log.write_end, text) :]
+            self.log.read()
+
+    def test_panic_is_found_once_also_in_parts(self) -> None:
+        panic = b"[    1.2] Kernel panic - not syncing: reason\n"
+        for end in range(1, len(panic) - len(b" reason\n")):
+            self.print_and_read(panic[:end])
+            self.log.has_new_panic()
+            self.print_and_read(panic[end:])
+            self.assertTrue(self.log.has_new_panic(), end)
+            self.assertFalse(self.log.has_new_panic())
+
+    def test_words_of_a_program_are_no_panic(self) -> None:
+        self.print_and_read(b"said: Kernel panic - not syncing\n")
+        self.assertFalse(self.log.has_new_panic())
+
+    def test_much_output_is_dropped_but_its_end(self) -> None:
+        self.print_and_read(b"first\n")
+        line = b"x" * 99 + b"\n"
+        for _ in range(3 * log_pipe.MAX_BYTES // 100_000):
+            self.print_and_read(line * 1000)
+            self.assertFalse(self.log.has_new_panic())
+            self.assertLess(len(self.log.text), log_pipe.MAX_BYTES + len(log_pipe.DROPPED) + 1)
+        self.print_and_read(b"Kernel panic - not syncing\n")
+        self.assertTrue(self.log.has_new_panic())
+        lines = self.log.lines()
+        self.assertIn("output before this was dropped", lines[0])
+        self.assertEqual(lines[-1], "Kernel panic - not syncing")
+
+    def test_expected_line_is_left_out(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "console")
+            self.print_and_read(b"um: check_one_sigio failed, errno = 13\n")
+            self.log.append_to(path, 1)
+            self.assertFalse(os.path.exists(path))
+            self.print_and_read(b"other\n")
+            self.log.append_to(path, 2)
+            with open(path, "rb") as file:
+                self.assertEqual(file.read(), b"== kernel of host 2\nother\n")
+
+
 class GuestText(unittest.TestCase):
     """What a guest sends is not printed as it is."""
 
     def setUp(self) -> None:
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.console = os.path.join(folder.name, "console")
-        with open(self.console, "wb") as file:
-            file.write(b"kernel \x1b[31m\xff\rmessage\x07\n")
+        console = log_pipe.LogPipe()
+        os.write(console.write_end, b"kernel \x1b[31m\xff\rmessage\x07\n")
+        console.close_write_end()
         local_end, self.guest_end = socket.socketpair()
         self.addCleanup(local_end.close)
         self.addCleanup(self.guest_end.close)
         process = subprocess.Popen(["sleep", "infinity"])
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
-        self.session = guest_session.GuestSession(process, local_end, 60, [self.console])
+        self.session = guest_session.GuestSession(process, local_end, 60, [console])
 
     def error_after(self, data: bytes) -> str:
         self.guest_end.send(data)
