@@ -24,7 +24,8 @@ PORTS = range(20000, 30000)
 MAX_ATTEMPTS, ATTEMPT_SECONDS = 5, 30.0
 SERVER_EXIT_SECONDS = 5.0
 RETRY_SECONDS = 0.1
-NOT_CONNECTED = "Unable to perform rdma_client function"  # of a client
+# Of a client whose server does not listen yet.
+NOT_CONNECTED = ("Unable to perform rdma_client function", "RDMA_CM_EVENT_REJECTED")
 # The columns of perftest's row, which begins with the size and the number of requests.
 ROW = re.compile(r"^ *\d+ +\d+ +(?P<numbers>[0-9. \t]+)$", re.MULTILINE)
 AVERAGE_BANDWIDTH, TYPICAL_LATENCY, LATENCY_OF_99_PERCENT = 1, 2, 5
@@ -106,7 +107,8 @@ def _attempt(driver: str, hosts: int, measurement: Measurement) -> Dict[str, flo
                     with contextlib.suppress(subprocess.TimeoutExpired):
                         server.wait(SERVER_EXIT_SECONDS)
                     return fields
-                if NOT_CONNECTED not in output or server.poll() is not None:
+                is_too_early = any(text in output for text in NOT_CONNECTED)
+                if not is_too_early or server.poll() is not None:
                     break
                 time.sleep(RETRY_SECONDS)  # the server does not listen yet
         finally:

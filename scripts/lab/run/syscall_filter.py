@@ -231,28 +231,30 @@ def compile_rules(rules: List[Rule], machine: str) -> bytes:
         _instruction(JUMP_IF_AT_LEAST, LAST_NUMBER + 1, if_false=1),
         _instruction(RETURN, no_such_call),
     ]
+    rules_by_number: Dict[int, List[Rule]] = {}
     for rule in rules:
         for name in rule.names:
             if name in numbers:
-                code += _compile_rule(numbers[name], rule)
+                rules_by_number.setdefault(numbers[name], []).append(rule)
+    for number, number_rules in rules_by_number.items():
+        block = [instruction for rule in number_rules for instruction in _compile_rule(rule)]
+        block.append(_instruction(RETURN, SECCOMP_RET_ALLOW))
+        code += [_instruction(JUMP_IF_EQUAL, number, if_false=len(block)), *block]
     code.append(_instruction(RETURN, SECCOMP_RET_ALLOW))
     return b"".join(code)
 
 
-def _compile_rule(number: int, rule: Rule) -> List[bytes]:
-    """The register has the system call's number before and after it."""
-    code: List[bytes] = []
-    if rule.conditions:
-        code.append(_instruction(LOAD, NUMBER_OFFSET))  # what follows a condition that is not met
-    code.insert(0, _instruction(RETURN, rule.action))
+def _compile_rule(rule: Rule) -> List[bytes]:
+    """What follows it is executed if a condition is not met."""
+    code = [_instruction(RETURN, rule.action)]
     for condition in reversed(rule.conditions):
         code = [
             _instruction(LOAD, ARGUMENTS_OFFSET + 8 * condition.argument),
             _instruction(AND, condition.mask),
-            _instruction(JUMP_IF_EQUAL, condition.value, if_false=len(code) - 1),
+            _instruction(JUMP_IF_EQUAL, condition.value, if_false=len(code)),
             *code,
         ]
-    return [_instruction(JUMP_IF_EQUAL, number, if_false=len(code)), *code]
+    return code
 
 
 def _instruction(code: int, operand: int, if_true: int = 0, if_false: int = 0) -> bytes:
