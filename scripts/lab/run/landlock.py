@@ -41,9 +41,8 @@ FOLDER_WRITE = (
     WRITE_FILE | TRUNCATE | REFER | REMOVE_DIR | REMOVE_FILE
     | MAKE_DIR | MAKE_REG | MAKE_SOCK | MAKE_FIFO | MAKE_SYM
 )  # fmt: skip
-ON_FILE = (
-    WRITE_FILE | TRUNCATE | IOCTL_DEV
-)  # the rights that a rule for a file, not a folder, can have
+# The rights that a rule for a file, not a folder, can have.
+ON_FILE = WRITE_FILE | TRUNCATE | IOCTL_DEV
 
 _libc = ctypes.CDLL(None, use_errno=True)
 

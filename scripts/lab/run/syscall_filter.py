@@ -62,6 +62,7 @@ NUMBERS: Dict[str, Dict[str, int]] = {
         "prlimit64": 302, "setpriority": 141, "ioprio_set": 251, "sched_setscheduler": 144,
         "sched_setparam": 142, "sched_setattr": 314, "migrate_pages": 256, "move_pages": 279,
         "tkill": 200, "rt_sigqueueinfo": 129, "rt_tgsigqueueinfo": 297, "kill": 62, "tgkill": 234,
+        "setpgid": 109,
         "ioctl": 16, "open": 2, "openat": 257, "creat": 85, "mknod": 133, "mknodat": 259,
         "truncate": 76,
         "chmod": 90, "fchmod": 91, "fchmodat": 268, "chown": 92, "fchown": 93, "lchown": 94,
@@ -80,6 +81,7 @@ NUMBERS: Dict[str, Dict[str, int]] = {
         "prlimit64": 261, "setpriority": 140, "ioprio_set": 30, "sched_setscheduler": 119,
         "sched_setparam": 118, "sched_setattr": 274, "migrate_pages": 238, "move_pages": 239,
         "tkill": 130, "rt_sigqueueinfo": 138, "rt_tgsigqueueinfo": 240, "kill": 129, "tgkill": 131,
+        "setpgid": 154,
         "ioctl": 29, "openat": 56, "mknodat": 33, "truncate": 45,
         "fchmod": 52, "fchmodat": 53, "fchown": 55, "fchownat": 54, "utimensat": 88,
         "setxattr": 5, "lsetxattr": 6, "fsetxattr": 7,
@@ -106,7 +108,8 @@ SCHEDULING = (
     *("setpriority", "ioprio_set", "sched_setscheduler", "sched_setparam", "sched_setattr"),
     *("migrate_pages", "move_pages"),
 )
-SIGNALS = ("tkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_send_signal")
+# setpgid(): the process could join another group of its session, and signal that.
+SIGNALS = ("tkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_send_signal", "setpgid")
 # A filter cannot read their arguments, which are in memory. Libraries then use the older calls.
 CALLS_WITH_STRUCTURES = ("clone3", "openat2")
 EXTENDED_ATTRIBUTES = (

@@ -258,6 +258,7 @@ END
 home=$1 write=$2
 [ "$(cat "$home/file")" = secret ] || exit # reading is permitted
 echo kept >"$write/kept" || exit
+[ ! -e "$home/../root_only" ] || ! cat "$home/../root_only" || echo 'escaped: reading'
 mkdir /share
 for tag in root write0; do
     mount -t 9p -o trans=virtio,version=9p2000.L,rw "$tag" /share 2>/dev/null || continue
@@ -275,6 +276,7 @@ END
     expect_no_change
     [[ $(id -u) == 0 ]] || skip 'only root becomes another user'
     prepare "$ordinary_user"
+    (umask 077 && echo secret >"$folder/root_only")
     use_own_cache kernels
     chown -R "$ordinary_user" "$BATS_TEST_TMPDIR"
     chmod 755 "$BATS_RUN_TMPDIR" "$BATS_RUN_TMPDIR/test" "$BATS_TEST_TMPDIR"

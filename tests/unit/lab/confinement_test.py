@@ -77,7 +77,7 @@ class ConfinedProcess(unittest.TestCase):
             with open(os.path.join(path, "file"), "w", encoding="ascii") as file:
                 file.write("secret")
             os.chmod(os.path.join(path, "file"), 0o644)
-        self.peer = subprocess.Popen(["sleep", "infinity"])
+        self.peer = subprocess.Popen(["sleep", "infinity"], process_group=0)
         self.addCleanup(self.peer.wait)
         self.addCleanup(self.peer.kill)
 
@@ -96,6 +96,7 @@ class ConfinedProcess(unittest.TestCase):
                 [sys.executable, "-c", PRELUDE + script + EPILOGUE, json.dumps(facts)],
                 preexec_fn=confinement.apply,
                 stdout=output,
+                process_group=0,
             )
             broker = confinement.receive_broker(process.pid)
             poll = select.poll()
@@ -257,6 +258,7 @@ class ConfinedProcess(unittest.TestCase):
             results = self.run_script(
                 """
     attempt("signal", lambda: os.kill(peer, signal.SIGKILL))
+    attempt("signal to the group of another process", lambda: (os.setpgid(0, os.getpgid(peer)), os.kill(0, signal.SIGKILL)))
     attempt("signal to a thread", lambda: libc.tgkill(peer, peer, 9) and (_ for _ in ()).throw(OSError(ctypes.get_errno(), "")))
     attempt("signal by rt_sigqueueinfo", lambda: system_call("rt_sigqueueinfo", peer, 9, bytes(128)))
     attempt("signal by a pidfd", lambda: signal.pidfd_send_signal(os.pidfd_open(peer), signal.SIGKILL))
@@ -290,7 +292,7 @@ class ConfinedProcess(unittest.TestCase):
         "add_key request_key keyctl bpf perf_event_open userfaultfd fanotify_init "
         "io_uring_setup io_uring_enter io_uring_register pidfd_getfd process_vm_writev process_madvise "
         "setpriority ioprio_set sched_setscheduler sched_setparam sched_setattr migrate_pages move_pages "
-        "tkill rt_sigqueueinfo rt_tgsigqueueinfo pidfd_send_signal "
+        "tkill rt_sigqueueinfo rt_tgsigqueueinfo pidfd_send_signal setpgid "
         "setxattr lsetxattr fsetxattr setxattrat removexattr lremovexattr fremovexattr removexattrat file_setattr "
         "lchown utime futimesat fchmodat2"
     )
@@ -422,7 +424,7 @@ class ConfinedProcess(unittest.TestCase):
         results = self.run_script(
             """
     attempt("signal to itself", lambda: os.kill(os.getpid(), 0))
-    attempt("signal to its group", lambda: (signal.signal(signal.SIGUSR1, signal.SIG_IGN), os.setpgid(0, 0), os.kill(0, signal.SIGUSR1)))
+    attempt("signal to its group", lambda: (signal.signal(signal.SIGUSR1, signal.SIG_IGN), os.kill(0, signal.SIGUSR1)))
     child = os.fork()
     if child == 0:
         signal.pause()
