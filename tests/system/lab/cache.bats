@@ -68,7 +68,8 @@ expect_end() {
     wait "$1" || status=$?
     [[ $status == 0 ]] || {
         echo "status $status"
-        tail -n 5 "$2"
+        cat "$2"
+        find "$SOFTRDMA_CACHE" -printf '%p %y %m %s %T@\n' | sort
         return 1
     }
 }
