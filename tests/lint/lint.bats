@@ -49,6 +49,9 @@ expect_none() {
 @test "mypy finds no type error" {
     mypy --strict --cache-dir "$BUILD/mypy" --ignore-missing-imports --scripts-are-modules "${python[@]}"
 }
+@test "softrdma uses nothing that Python 3.9 lacks" {
+    mypy --strict --cache-dir "$BUILD/mypy" --ignore-missing-imports --python-version 3.9 scripts/softrdma scripts/lab
+}
 @test "no folder of udapl/dapl includes one above it" {
     tests/lint/layers.py udapl/dapl cm ep event memory ia core
 }

@@ -40,6 +40,7 @@ __all__ = [
 MANIFEST = "manifest.json"
 # depmod rewrites modules.* when a module is added.
 UNCHECKED_PREFIX = "modules."
+HASH_BLOCK_BYTES = 1 << 20
 
 
 def require_space(
@@ -195,7 +196,8 @@ def _folders_of(names: Iterable[str]) -> Set[str]:
 
 def _unchecked_files(path: str) -> List[str]:
     """Files that the manifest does not have, although modprobe reads them."""
-    return glob.glob(f"lib/modules/*/{UNCHECKED_PREFIX}*", root_dir=path)
+    pattern = os.path.join(glob.escape(path), "lib", "modules", "*", UNCHECKED_PREFIX + "*")
+    return [os.path.relpath(file, path) for file in glob.glob(pattern)]
 
 
 def _checked_files(path: str) -> Iterator[str]:
@@ -207,5 +209,8 @@ def _checked_files(path: str) -> Iterator[str]:
 
 
 def _sha256(path: str) -> str:
+    digest = hashlib.sha256()
     with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        while block := file.read(HASH_BLOCK_BYTES):
+            digest.update(block)
+    return digest.hexdigest()

@@ -88,8 +88,7 @@ def run_long(
                     stdin=subprocess.DEVNULL,
                     stdout=sys.stderr if show_output else log,
                     stderr=sys.stderr if show_output else log,
-                    preexec_fn=supervisor.die_with_parent,
-                    process_group=0,
+                    preexec_fn=_prepare_child,
                     pass_fds=locks.held_fds(),
                     **popen,  # type: ignore[call-overload]
                 )
@@ -114,6 +113,12 @@ def run_long(
         if child.returncode:
             log.seek(0)
             raise error_class(f"{error_text}: {last_lines(log.read().decode(errors='replace'))}")
+
+
+def _prepare_child() -> None:
+    """Called between fork and exec."""
+    os.setpgid(0, 0)  # for killpg(), which also kills the programs that it starts
+    supervisor.die_with_parent()
 
 
 def last_lines(text: str) -> str:

@@ -14,6 +14,7 @@ PANIC = re.compile(rb"^(?:\[[ 0-9.]*\] )?Kernel panic - not syncing", re.MULTILI
 MAX_BYTES = 16_000_000
 MAX_BYTES_PER_TURN = 4_000_000
 PIPE_BYTES = 1 << 20
+F_SETPIPE_SZ = 1031  # fcntl has it since Python 3.10
 DROPPED = b"[softrdma: the output before this was dropped]\n"
 # User mode tries whether it may make terminals on the host. It may not, and needs none.
 EXPECTED_LINE = re.compile(rb"^.*check_one_sigio failed, errno = 13\n", re.MULTILINE)
@@ -24,7 +25,7 @@ class LogPipe:
         self.read_end, self.write_end = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(self.read_end, False)
         with contextlib.suppress(OSError):  # as far as the system allows
-            fcntl.fcntl(self.read_end, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+            fcntl.fcntl(self.read_end, F_SETPIPE_SZ, PIPE_BYTES)
         self.text = b""
         self.searched_bytes = 0  # of text: for a panic
 

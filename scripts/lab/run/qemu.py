@@ -148,6 +148,7 @@ def start_guest(
     confinement = Confinement(Access(writable, devices=devices), with_broker=True)
 
     def prepare_child() -> None:
+        os.setpgid(0, 0)  # Ctrl-C is for softrdma only; the confinement forbids this call
         confinement.apply()
         supervisor.die_with_parent()
 
@@ -158,6 +159,5 @@ def start_guest(
         stderr=log_fd,
         pass_fds=[connection_fd, console_fd],
         preexec_fn=prepare_child,
-        process_group=0,  # Ctrl-C is for softrdma only
     )
     return process, confinement.receive_broker(process.pid)

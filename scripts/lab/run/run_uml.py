@@ -145,6 +145,7 @@ def _start_guest(
     confinement = Confinement(access, with_broker=True)
 
     def prepare_child() -> None:
+        os.setpgid(0, 0)  # Ctrl-C is for softrdma only; the confinement forbids this call
         confinement.apply()
         supervisor.die_with_parent()
         os.dup2(guest_end_fd, CONNECTION_FD)
@@ -154,7 +155,7 @@ def _start_guest(
             argv, env=env, stdin=subprocess.DEVNULL,
             stdout=console.write_end, stderr=console.write_end,
             pass_fds=[CONNECTION_FD, *(end.fileno() for end in netdev_ends)],
-            preexec_fn=prepare_child, process_group=0,
+            preexec_fn=prepare_child,
         )  # fmt: skip
     except OSError as problem:
         raise Unavailable(
