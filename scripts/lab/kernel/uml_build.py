@@ -44,10 +44,7 @@ TOOL_PACKAGES = {
     "strip": "binutils",
     "depmod": "kmod",
 }
-REQUIRED_OPTIONS = ("RDMA_RXE", "RDMA_SIW", "HOSTFS", "OVERLAY_FS", "SSL")
-# The program of a package must not have an rpath. Only with CONFIG_EXPERT can the configuration
-# unset this option, so the command line of make does.
-NO_RPATH = "CONFIG_LD_SCRIPT_DYN_RPATH="
+REQUIRED_OPTIONS = ("RDMA_RXE", "RDMA_SIW", "HOSTFS", "OVERLAY_FS", "SSL", "STATIC_LINK")
 # A large part of the tree that the build does not need.
 EXCLUDED_PATHS = ("*/tools/testing/*", "*/drivers/gpu/drm/amd/include/*", "*/arch/arm*/boot/*")
 UNPACK_TAR = 'tar -C "$tree" -xJ --no-same-owner --strip-components=1 "$@"'
@@ -229,7 +226,7 @@ def _build_tree(tree: str, path: str, options: BuildOptions) -> Dict[str, Any]:
     """Build the prepared tree, and copy what is kept to path. Returns facts for the manifest."""
     jobs = options.jobs or len(os.sched_getaffinity(0))
     argv = ["make", "-C", tree, "ARCH=um", f"-j{jobs}", *(["V=1"] if options.verbose else [])]
-    argv += [NO_RPATH, PROGRAM]
+    argv.append(PROGRAM)
     with progress.Step("building the user-mode kernel", expected_seconds=EXPECTED_SECONDS) as step:
 
         def show_progress(output_bytes: int) -> None:
@@ -318,7 +315,9 @@ def _find_source(series: Optional[str]) -> "tuple[Suite, Package]":
 
 def _configure(tree: str, environment: Dict[str, str], series: str) -> List[str]:
     """Configure the kernel. Returns the options of uml.config that it does not have."""
-    _set_hz(os.path.join(tree, "arch", "um", "Kconfig"))
+    um_folder = os.path.join(tree, "arch", "um")
+    _set_hz(os.path.join(um_folder, "Kconfig"))
+    _permit_static_link(os.path.join(um_folder, "drivers", "Kconfig"))
     config = os.path.join(tree, "softrdma.config")
     with open(config, "wb") as binary:
         binary.write(read_config(series))
@@ -358,3 +357,15 @@ def _set_hz(kconfig: str) -> None:
         )
     with open(kconfig, "w", encoding="utf-8") as file:
         file.write(text)
+
+
+def _permit_static_link(kconfig: str) -> None:
+    """Permit it with the vector driver.
+
+    The driver needs shared libraries only to find a host by its name, which softrdma does not let it do.
+    """
+    with open(kconfig, encoding="utf-8") as file:
+        text = file.read()
+    pattern = r"^(config UML_NET_VECTOR\n(?:[ \t].*\n)*?)\tselect MAY_HAVE_RUNTIME_DEPS\n"
+    with open(kconfig, "w", encoding="utf-8") as file:
+        file.write(re.sub(pattern, r"\1", text, flags=re.MULTILINE))

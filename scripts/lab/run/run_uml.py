@@ -15,6 +15,7 @@ import json
 import os
 import socket
 import subprocess
+import sys
 from typing import List, NamedTuple, Optional, Tuple
 
 from ..core import progress, run_request, supervisor
@@ -132,8 +133,9 @@ def _start_guest(
         assert member
         mac = switch.mac_address(index, member.number).hex(":")
         argv.append(f"vec{index}:transport=fd,fd={end.fileno()},mtu={mtu},depth=128,mac={mac}")
-    argv += [f"uml_dir={guest_folder}", f'init="{request.launcher}"']
-    argv += ["--", "guest", "uml", f'"{job_path}"']
+    # The guest has the host's files, and so the same Python, which need not be /usr/bin/python3.
+    argv += [f"uml_dir={guest_folder}", f'init="{sys.executable}"']
+    argv += ["--", "-IS", f'"{request.launcher}"', "guest", "uml", f'"{job_path}"']
     env = dict(os.environ, TMPDIR=guest_folder)
     guest_end_fd = guest_end.fileno()
     host_number = member.number if member else None

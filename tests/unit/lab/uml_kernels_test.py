@@ -251,6 +251,7 @@ PATCHLEVEL = 1
 SUBLEVEL = 187
 allnoconfig:
 \tgrep -vE 'SMP|NR_CPUS' $(KCONFIG_ALLCONFIG) >.config
+	! grep MAY_HAVE_RUNTIME_DEPS arch/um/drivers/Kconfig # which forbids a static link
 linux:
 \tmkdir -p include/config
 \techo 6.1.187 >include/config/kernel.release
@@ -260,6 +261,7 @@ linux:
 \ttouch modules.builtin.modinfo
 """,
     "arch/um/Kconfig": "config HZ\n\tint\n\tdefault 100\n",
+    "arch/um/drivers/Kconfig": "config UML_NET_VECTOR\n\tselect MAY_HAVE_RUNTIME_DEPS\n",
 }
 
 
