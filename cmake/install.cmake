@@ -9,6 +9,7 @@ install(DIRECTORY scripts/lab/ DESTINATION ${CMAKE_INSTALL_DATADIR}/softrdma/lab
         PATTERN "__pycache__" EXCLUDE
         PATTERN "*.py"
         PATTERN "uml.config"
+        PATTERN "pinned_kernel"
         PATTERN "*.patch"
         REGEX "/guest/init$")
 

@@ -21,13 +21,15 @@ def run(options: argparse.Namespace, drivers: List[str]) -> int:
         build_options = uml_build.BuildOptions(options.jobs or 0, options.verbose)
         if options.source is not None:
             built = uml_build.build_in_folder(options.source, options.output, build_options)
+        elif options.newest or version:
+            built = uml_build.build_newest(version, build_options)
         else:
-            built = uml_build.build(version, build_options)
+            built = uml_build.build_pinned(build_options)
         progress.print_result(
             f"user-mode kernel {built.version} is in {progress.abbreviate_home(built.path)}"
         )
     elif action == "path":
-        print(os.path.join(uml_kernels.find_kernel(version), uml_kernels.PROGRAM))
+        print(os.path.join(uml_kernels.find_kernel(version).path, uml_kernels.PROGRAM))
     elif action == "fetch":
         kernel = debian_kernels.get_kernel(arch or packages.machine_arch(), version)
         if "siw" in drivers:
@@ -43,7 +45,7 @@ def run(options: argparse.Namespace, drivers: List[str]) -> int:
 
 def _check_options(options: argparse.Namespace) -> None:
     if options.action != "build":
-        for name in ("source", "output", "jobs", "verbose"):
+        for name in ("newest", "source", "output", "jobs", "verbose"):
             if getattr(options, name) not in (None, False):
                 raise UsageError(f"kernel {options.action}: --{name} is an option of kernel build")
     if (options.source is None) != (options.output is None):
@@ -53,6 +55,10 @@ def _check_options(options: argparse.Namespace) -> None:
     if options.source is not None and options.version:
         raise UsageError(
             f"kernel build {options.version}: the version is that of --source; omit {options.version}"
+        )
+    if options.newest and (options.version or options.source is not None):
+        raise UsageError(
+            "kernel build --newest: a series or --source selects another kernel; omit --newest"
         )
     if options.output == "":
         raise UsageError("kernel build: --output '': expected a new folder")

@@ -301,6 +301,11 @@ def _add_kernel_options(kernel: Parser) -> None:
         help="fetch: siw or both also build siw",
     )
     kernel.add_argument(
+        "--newest",
+        action="store_true",
+        help="build: the newest kernel source of Debian instead of the pinned one",
+    )
+    kernel.add_argument(
         "--source", metavar="FILE", help="build: the kernel source, a tar.xz; with --output"
     )
     kernel.add_argument(

@@ -7,6 +7,8 @@ SOFTRDMA_MIRROR; apt verifies its signatures, and the age of its lists unless
 SOFTRDMA_OLD_LISTS or the system's apt permits old ones.
 """
 
+import contextlib
+import hashlib
 import os
 import re
 import time
@@ -20,6 +22,8 @@ RELEASES = ["bookworm", "trixie", "forky", "sid"]  # oldest first
 DEFAULT_RELEASE = "bookworm"
 MAX_LISTS_AGE_SECONDS = 24 * 3600
 OLD_LISTS_VARIABLE = "SOFTRDMA_OLD_LISTS"
+DOWNLOAD_SETTINGS = ["APT::Sandbox::User=", "Acquire::http::Timeout=20", "Acquire::Retries=2"]
+HASHED_BLOCK_BYTES = 1 << 20
 # apt's error for a list that is older than its signature permits.
 EXPIRED_PATTERN = re.compile(r"Release file for \S+ is expired(?: \([^)]*\))?")
 
@@ -74,11 +78,9 @@ class Suite:
             f"APT::Architectures={arch}",
             "APT::Default-Release=",
             "Acquire::Languages=none",
-            "APT::Sandbox::User=",
-            "Acquire::http::Timeout=20",
+            *DOWNLOAD_SETTINGS,
             # Parsing the lists takes seconds. Debian's container images disable this cache.
             "Dir::Cache::pkgcache=pkgcache.bin",
-            "Acquire::Retries=2",
         ]
         if _are_old_lists_permitted():
             settings.append("Acquire::Check-Valid-Until=false")
@@ -266,6 +268,42 @@ def find_mirrors() -> "tuple[str, Optional[str]]":
             "this system's apt has no Debian mirror; set SOFTRDMA_MIRROR to the address of one"
         )
     return main_uri, security_uri
+
+
+def download_file(uri: str, path: str, size: int, sha256: str) -> None:
+    """Download a file by apt, with its proxies. Raises Unavailable if the file is another one."""
+    subprocesses.require_program("apt-config", "apt", "fetching a kernel")
+    methods = subprocesses.capture_output(
+        ["apt-config", "dump", "--format", "%v%n", "Dir::Bin::methods"]
+    ).partition("\n")[0]
+    folder, name = os.path.split(path)
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)  # a part from another address, which apt would continue
+    with progress.Step(f"downloading {uri} ({progress.format_megabytes(size)})") as step:
+        subprocesses.run_long(
+            [
+                os.path.join(os.path.dirname(methods), "apt-helper"),
+                *(word for setting in DOWNLOAD_SETTINGS for word in ("-o", setting)),
+                "-qq",
+                "download-file",
+                uri,
+                name,
+                f"Checksum-FileSize:{size}",
+            ],
+            f"cannot download {uri}",
+            on_progress=lambda _: step.update(
+                os.path.getsize(path) / size if os.path.exists(path) else None
+            ),
+            error_class=Unavailable,
+            cwd=folder,
+        )
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        for block in iter(lambda: file.read(HASHED_BLOCK_BYTES), b""):
+            digest.update(block)
+    if digest.hexdigest() != sha256:
+        os.unlink(path)
+        raise Unavailable(f"{uri} is refused: its SHA-256 is {digest.hexdigest()}, not {sha256}")
 
 
 def make_merged_usr(root: str) -> None:

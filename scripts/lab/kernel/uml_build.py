@@ -11,7 +11,7 @@ import re
 import shutil
 import stat
 import time
-from typing import Any, Dict, List, NamedTuple, Optional
+from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
 from ..core import cache, progress, subprocesses, supervisor, trust
 from ..core.errors import LabError, Unavailable, UsageError
@@ -19,13 +19,15 @@ from ..core.versions import natural_key
 from ..core.work_folder import make_work_folder
 from ..debian import packages
 from ..debian.packages import Package, Suite
-from . import kernel_patches
+from . import kernel_patches, pinned_kernel
 from .uml_kernels import (
     CACHE_KIND,
     PROGRAM,
     TREE_SUFFIX,
     UmlKernel,
     config_digest,
+    known_kernels,
+    make_kernel,
     read_config,
     series_matches,
     unfinished_builds,
@@ -60,15 +62,38 @@ class BuildOptions(NamedTuple):
     verbose: bool = False  # print the output of make instead of progress
 
 
-def build(series: Optional[str], options: BuildOptions = BuildOptions()) -> UmlKernel:
-    """Build a kernel of the series, or of the newest available one, into the cache."""
+def build_pinned(options: BuildOptions = BuildOptions()) -> UmlKernel:
+    """Build the pinned kernel into the cache, unless the cache or the package has it."""
+    pin = pinned_kernel.read_pin()
+    for kernel in known_kernels():
+        if kernel.is_pinned and kernel.is_current and not cache.find_damage(kernel.path):
+            return kernel
     _require_tools()
-    suite, source = _find_source(series)
-    series = source.name.removeprefix("linux-source-")
-    name = f"{source.version}-{config_digest(series)}"
+    return _build_into_cache(
+        pin.series, pin.version, lambda folder: pinned_kernel.download(pin, folder), options
+    )
+
+
+def build_newest(series: Optional[str], options: BuildOptions = BuildOptions()) -> UmlKernel:
+    """Build the newest kernel, of the series if one is given, into the cache."""
+    _require_tools()
+    suite, source = find_newest_source(series)
+    series = source.name.removeprefix(pinned_kernel.SOURCE_PREFIX)
+
+    def download(folder: str) -> str:
+        (deb,) = suite.download([source], folder)
+        return deb
+
+    return _build_into_cache(series, source.version, download, options)
+
+
+def _build_into_cache(
+    series: str, version: str, download: Callable[[str], str], options: BuildOptions
+) -> UmlKernel:
+    """download(folder): the path of the source package."""
+    name = f"{version}-{config_digest(series)}"
 
     def build_entry(path: str) -> Dict[str, Any]:
-        assert series
         cache.require_space(megabytes=3000, purpose=f"building user-mode kernel {series}")
         with supervisor.Undo() as undo:
             kept_tree = cache.cache_path(CACHE_KIND, name + TREE_SUFFIX)
@@ -79,11 +104,10 @@ def build(series: Optional[str], options: BuildOptions = BuildOptions()) -> UmlK
                 work_folder = make_work_folder(undo, "uml")
                 tree = os.path.join(work_folder, "tree")
                 os.mkdir(tree, 0o700)
-                (deb,) = suite.download([source], work_folder)
+                deb = download(work_folder)
                 _unpack(UNPACK_SOURCE_PACKAGE, deb, tree)
                 os.unlink(deb)
-                version = kernel_patches.upstream_version(source.version)
-                _prepare_tree(tree, series, version)
+                _prepare_tree(tree, series, kernel_patches.upstream_version(version))
                 os.rename(tree, kept_tree)
             try:
                 facts = _build_tree(kept_tree, path, options)
@@ -91,10 +115,10 @@ def build(series: Optional[str], options: BuildOptions = BuildOptions()) -> UmlK
                 cache.remove_folder(kept_tree)
                 raise
             cache.remove_folder(kept_tree)
-            return {"series": series, "version": source.version, **facts}
+            return {"series": series, "version": version, **facts}
 
     path = cache.get_or_build(CACHE_KIND, name, build_entry, [PROGRAM])
-    return UmlKernel(series, source.version, path, True, False)
+    return make_kernel(path, is_packaged=False)
 
 
 def _can_continue(tree: str) -> bool:
@@ -160,7 +184,7 @@ def build_in_folder(source: str, folder: str, options: BuildOptions = BuildOptio
         cache.write_manifest(path, {"series": series, "version": version, **facts}, [PROGRAM])
         with supervisor.defer_signals():
             os.rename(path, folder)
-    return UmlKernel(series, version, folder, True, False)
+    return make_kernel(folder, is_packaged=False)
 
 
 def _check_source(path: str) -> None:
@@ -291,7 +315,7 @@ def _copy_results(tree: str, path: str) -> None:
     subprocesses.capture_output([depmod, "-b", path, release])
 
 
-def _find_source(series: Optional[str]) -> "tuple[Suite, Package]":
+def find_newest_source(series: Optional[str]) -> "tuple[Suite, Package]":
     """The newest source package: only new series support two processors in user mode."""
     own_release = packages.running_release()
     suite_names = [*reversed(packages.RELEASES), f"{own_release}-backports", own_release]
@@ -305,7 +329,8 @@ def _find_source(series: Optional[str]) -> "tuple[Suite, Package]":
         names = [
             name
             for name in suite.find_names(r"^linux-source-[0-9.]+$")
-            if series is None or series_matches(name.removeprefix("linux-source-"), series)
+            if series is None
+            or series_matches(name.removeprefix(pinned_kernel.SOURCE_PREFIX), series)
         ]
         source = suite.find_package(max(names, key=natural_key)) if names else None
         if source:

@@ -14,7 +14,7 @@ from .. import LAB_DIR
 from ..core import cache, progress, trust
 from ..core.errors import LabError, Unavailable
 from ..core.versions import natural_key
-from . import kernel_patches
+from . import kernel_patches, pinned_kernel
 
 CACHE_KIND = "uml"
 PACKAGE = "softrdma-uml"
@@ -32,25 +32,36 @@ class UmlKernel(NamedTuple):
     path: str
     is_current: bool  # has the current configuration and patches
     is_packaged: bool  # is installed, not in the cache
+    is_pinned: bool
+    config: str  # the digest of its configuration and patches
 
 
-def find_kernel(series: Optional[str]) -> str:
-    """The folder of the newest kernel, of the series if one is given."""
+def find_kernel(series: Optional[str] = None) -> UmlKernel:
+    """The kernel to run: the newest of the series; without a series the pinned one, else the newest."""
     matching = [kernel for kernel in known_kernels() if _is_of_series(kernel, series)]
     usable = [kernel for kernel in matching if kernel.is_current]
     if not usable:
         raise _missing_kernel_error(series, matching)
     # Of two equal ones the packaged one, which all users share.
-    newest = max(usable, key=lambda kernel: (natural_key(kernel.version), kernel.is_packaged))
-    damage = cache.find_damage(newest.path)
+    selected = max(
+        usable,
+        key=lambda kernel: (
+            kernel.is_pinned and not series,
+            natural_key(kernel.version),
+            kernel.is_packaged,
+        ),
+    )
+    damage = cache.find_damage(selected.path)
     if damage:
-        remedy = f"build it again: softrdma kernel build {newest.series}"
-        if newest.is_packaged:
+        remedy = "build it again: softrdma kernel build"
+        if not selected.is_pinned or series:
+            remedy += f" {selected.series}"
+        if selected.is_packaged:
             remedy = f"install it again: apt install --reinstall {PACKAGE}"
         raise LabError(
-            f"the user-mode kernel {newest.version} in {progress.abbreviate_home(newest.path)} is damaged ({damage}); {remedy}"
+            f"the user-mode kernel {selected.version} in {progress.abbreviate_home(selected.path)} is damaged ({damage}); {remedy}"
         )
-    return newest.path
+    return selected
 
 
 def _missing_kernel_error(series: Optional[str], matching: List[UmlKernel]) -> LabError:
@@ -101,12 +112,23 @@ def known_kernels() -> List[UmlKernel]:
     kernels = []
     for folder, is_packaged in ((cache.find_folder(CACHE_KIND), False), (package_folder(), True)):
         for path in _list_folders(folder):
-            facts = cache.read_facts(path)
-            if {"series", "version", "config"} <= set(facts):
-                series, version = facts["series"], facts["version"]
-                is_current = facts["config"] == config_digest(series)
-                kernels.append(UmlKernel(series, version, path, is_current, is_packaged))
+            if {"series", "version", "config"} <= set(cache.read_facts(path)):
+                kernels.append(make_kernel(path, is_packaged))
     return kernels
+
+
+def make_kernel(path: str, is_packaged: bool) -> UmlKernel:
+    """The kernel in the folder, whose manifest is complete."""
+    facts = cache.read_facts(path)
+    return UmlKernel(
+        series=facts["series"],
+        version=facts["version"],
+        path=path,
+        is_current=facts["config"] == config_digest(facts["series"]),
+        is_packaged=is_packaged,
+        is_pinned=pinned_kernel.read_pin().is_version(facts["version"], is_packaged),
+        config=facts["config"],
+    )
 
 
 class UnfinishedBuild(NamedTuple):

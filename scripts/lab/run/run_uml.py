@@ -37,7 +37,7 @@ CONNECTION_FD = 3  # in the kernel's process
 
 def run(request: RunRequest) -> int:
     """Returns the command's exit status."""
-    kernel_folder = uml_kernels.find_kernel(request.kernel)
+    kernel_folder = uml_kernels.find_kernel(request.kernel).path
     spec = make_command_spec(request.argv)
     processors = min(os.cpu_count() or 1, uml_kernels.max_processors(kernel_folder))
     try:

@@ -17,12 +17,14 @@ setup_file() {
     "$BATS_TEST_DIRNAME/small_archive" "$shared/archive"
     mkdir "$shared/scripts"
     cp -r "$BATS_TEST_DIRNAME/../../../scripts/"{softrdma,lab} "$shared/scripts"
+    cp "$shared/archive/pinned_kernel" "$shared/scripts/lab/kernel"
 }
 teardown_file() { rm -rf --one-file-system "$shared"; }
 
 use_small_archive() {
     export SOFTRDMA_CACHE=$BATS_TEST_TMPDIR/cache SOFTRDMA_MIRROR=file:$shared/archive APT_CONFIG=$shared/archive/apt.conf
     unset SOFTRDMA_OLD_LISTS
+    program=$shared/scripts/softrdma
 }
 # snapshot FOLDER: prints the names, types, modes and contents of all in it.
 snapshot() { (cd "$1" && find . -printf '%p %y %m %T@ %l\n' | sort && find . -type f -print0 | sort -z | xargs -0 sha256sum); }
@@ -132,7 +134,6 @@ build_rounds() {
         mkdir "$shared/user"
         chown 1234 "$shared/user"
         cd "$shared/user"
-        program=$shared/scripts/softrdma
         export SOFTRDMA_CACHE=$shared/user/cache HOME=$shared/user TMPDIR=$shared/user PYTHONDONTWRITEBYTECODE=1
         export -f build_rounds build_at_once in_namespace expect_end make_files snapshot pause softrdma wait_until is_ready_or_ended
         export program BATS_TEST_DIRNAME
@@ -174,10 +175,10 @@ make_kernel() {
 
 @test "a cache that cannot be used is not reported as a mirror that cannot be reached" {
     use_small_archive
-    softrdma kernel build >out 2>&1 || { cat out && return 1; }
+    softrdma kernel build --newest >out 2>&1 || { cat out && return 1; }
     rm -r "$SOFTRDMA_CACHE"/apt/* "$SOFTRDMA_CACHE"/uml
     for suite in sid forky trixie bookworm; do mkdir "$SOFTRDMA_CACHE/apt/$suite-$(dpkg --print-architecture).lock"; done
-    for command in 'kernel build' 'kernel fetch 9.9'; do
+    for command in 'kernel build --newest' 'kernel fetch 9.9'; do
         # shellcheck disable=SC2086
         run -77 softrdma $command
         [[ $output == *"cannot open $SOFTRDMA_CACHE/apt/"*.lock:*SOFTRDMA_CACHE* && $output != *'not reachable'* ]]
@@ -279,7 +280,7 @@ expect_refused() {
     run -0 with_key kernel fetch
     rm -r "$SOFTRDMA_CACHE"
     sign_release "$(LC_ALL=C date -u '+%a, %d %b %Y %T UTC' -d '1 day ago')"
-    for command in 'kernel fetch' 'kernel fetch 9.9' 'kernel build'; do
+    for command in 'kernel fetch' 'kernel fetch 9.9' 'kernel build --newest'; do
         # shellcheck disable=SC2086
         run -1 with_key $command
         [[ $output == *'are too old (Release file for '*' is expired (invalid since '*SOFTRDMA_OLD_LISTS=yes ]]

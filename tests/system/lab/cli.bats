@@ -76,25 +76,25 @@ kill_at() {
 
 @test "kernel build that is killed leaves no incomplete file" {
     use_small_archive
-    kill_at downloading 'apt-get *download linux-source*' kernel build
-    kill_at 'building the user-mode kernel' 'make *linux' kernel build
+    kill_at downloading 'apt-get *download linux-source*' kernel build --newest
+    kill_at 'building the user-mode kernel' 'make *linux' kernel build --newest
     run -77 softrdma run --in uml -- true
     [[ $output == *"softrdma kernel build"* ]]
 }
 
 @test "kernel build continues a build that was killed, or remove removes its tree" {
     use_small_archive
-    kill_at 'building the user-mode kernel' 'make *linux' kernel build
+    kill_at 'building the user-mode kernel' 'make *linux' kernel build --newest
     run -0 softrdma kernel list
     [[ $output == *"9.9 "*"uml (unfinished)"* ]]
     run -0 softrdma kernel remove 9.9
     [[ ! $(find "$SOFTRDMA_CACHE" -name '*.tree') ]]
 
-    kill_at 'building the user-mode kernel' 'make *linux' kernel build
+    kill_at 'building the user-mode kernel' 'make *linux' kernel build --newest
     stale=$SOFTRDMA_CACHE/uml/9.9.8-1-01234567.tree
     mkdir "$stale"
     block_at none
-    run -0 softrdma kernel build
+    run -0 softrdma kernel build --newest
     [[ $output == *"continuing the build in "* && $output != *downloading* ]]
     [[ $output == *"user-mode kernel 9.9.9-1 is in "* ]]
     [[ ! $(find "$SOFTRDMA_CACHE" -name '*.tree') ]]
@@ -183,6 +183,8 @@ up --name 9/x
 up --netdev no-such-if
 down no-such-device
 kernel
+kernel build 9.9 --newest
+kernel list --newest
 kernel remove
 kernel remove 0.1
 END

@@ -26,6 +26,7 @@ from lab.kernel import kernel_patches, uml_kernels  # noqa: E402
 
 
 OTHER_USER = 12345
+NO_SERVER = "http://127.0.0.1:9"
 
 
 class InPrefix(unittest.TestCase):
@@ -82,6 +83,8 @@ class InPrefix(unittest.TestCase):
             "PATH": os.environ["PATH"],
             "HOME": "/nonexistent",
             "SOFTRDMA_CACHE": self.cache_folder,
+            "SOFTRDMA_MIRROR": NO_SERVER,
+            "SOFTRDMA_SNAPSHOT": NO_SERVER,
         }
         result = subprocess.run(
             [*command, os.path.join(self.prefix, program), *arguments],
@@ -414,6 +417,9 @@ class BuildInto(InPrefix):
             (("build", "--jobs", "0"), "expected 1 to 1024"),
             (("list", "--source", source), "an option of kernel build"),
             (("path", "--output", new), "an option of kernel build"),
+            (("fetch", "--newest"), "an option of kernel build"),
+            (("build", "6.1", "--newest"), "omit --newest"),
+            (("build", "--newest", "--source", source, "--output", new), "omit --newest"),
             (("fetch", "--verbose"), "an option of kernel build"),
             (("remove", "6.1", "--jobs", "2"), "an option of kernel build"),
         )
