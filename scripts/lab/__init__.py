@@ -4,4 +4,5 @@
 import os
 
 VERSION = "0.1.0"
+COMMIT = "$Format:%H$"  # git archive replaces this by the commit: see .gitattributes
 LAB_DIR = os.path.dirname(os.path.realpath(__file__))

@@ -146,6 +146,13 @@ def make_parser() -> Parser:
         "kernel", _run_kernel_command, "list, build, fetch or remove the cached kernels of guests"
     )
     _add_kernel_options(kernel)
+
+    version = add_command(
+        "version",
+        _run_version_command,
+        "print the versions of softrdma and of its user-mode kernel",
+    )
+    version.add_argument("--json", action="store_true", help="print JSON")
     return parser
 
 
@@ -286,6 +293,12 @@ def _run_key_command(options: argparse.Namespace) -> int:
     else:
         peer_key.write_key_file(options.file)
     return OK
+
+
+def _run_version_command(options: argparse.Namespace) -> int:
+    from . import version_command
+
+    return version_command.run(options)
 
 
 def _add_kernel_options(kernel: Parser) -> None:

@@ -217,7 +217,7 @@ END
 }
 
 @test "output that cannot be written: status 1, and a message of one line" {
-    for arguments in key list "list --json" "kernel list" "kernel list --json"; do
+    for arguments in key list "list --json" "kernel list" "kernel list --json" version "version --json"; do
         for redirections in '>/dev/full' '>&-' '<&- >&-'; do
             run -1 sh -c "exec \"\$0\" $arguments 2>&1 $redirections" "$program"
             echo "$arguments $redirections: $output"
@@ -246,7 +246,7 @@ END
 }
 
 @test "options --help and --version print to stdout" {
-    for arguments in --help "run --help" "bench --help" "up --help" "kernel --help" "key --help" --version; do
+    for arguments in --help "run --help" "bench --help" "up --help" "kernel --help" "key --help" "version --help" --version version; do
         # shellcheck disable=SC2086
         run -0 --separate-stderr softrdma $arguments
         # shellcheck disable=SC2154

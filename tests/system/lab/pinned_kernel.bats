@@ -83,9 +83,13 @@ expect_built() { [[ $output == *"building the user-mode kernel"*"user-mode kerne
     expect_built 9.9.10-1
     [[ $(softrdma kernel path) == "$pinned" ]]
     [[ $(softrdma kernel path 9.9) == */9.9.10-1-*/linux ]]
+    softrdma version --json >facts.json
+    [[ $(jq -r '.kernel | "\(.version) \(.is_pinned) \(.path)"' facts.json) == "9.9.9-1 true ${pinned%/*}" ]]
+    [[ $(jq -r '.pinned_kernel | "\(.package) \(.version)"' facts.json) == 'linux-source-9.9 9.9.9-1' ]]
     softrdma kernel remove 9.9
     SOFTRDMA_MIRROR=file:$BATS_FILE_TMPDIR/newer softrdma kernel build 9.9
     [[ $(softrdma kernel path) == */9.9.10-1-*/linux ]]
+    [[ $(softrdma version --json | jq .kernel.is_pinned) == false ]]
 }
 
 @test "a file of the mirror with another SHA-256 is refused, and nothing is left" {
