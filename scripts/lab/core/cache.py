@@ -8,14 +8,13 @@ compared before each use; a damaged entry is made again.
 
 import contextlib
 import glob
-import hashlib
 import json
 import os
 import shutil
 import stat
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Set
 
-from . import locks, progress, supervisor, trust
+from . import files, locks, progress, supervisor, trust
 from .cache_folder import (
     PART_SUFFIX,
     cache_path,
@@ -40,7 +39,6 @@ __all__ = [
 MANIFEST = "manifest.json"
 # depmod rewrites modules.* when a module is added.
 UNCHECKED_PREFIX = "modules."
-HASH_BLOCK_BYTES = 1 << 20
 
 
 def require_space(
@@ -123,7 +121,7 @@ def write_manifest(path: str, facts: Dict[str, Any], hashed_files: List[str]) ->
         sizes[name] = _deny_others(os.path.join(path, name)).st_size
     for name in [*_folders_of(sizes), *_unchecked_files(path)]:
         _deny_others(os.path.join(path, name))
-    hashes = {name: _sha256(os.path.join(path, name)) for name in hashed_files}
+    hashes = {name: files.hash_file(os.path.join(path, name)) for name in hashed_files}
     part = os.path.join(path, MANIFEST + PART_SUFFIX)
     with open(part, "w", encoding="utf-8") as file:
         json.dump({"facts": facts, "sizes": sizes, "sha256": hashes}, file, sort_keys=True)
@@ -178,7 +176,7 @@ def find_damage(path: str) -> Optional[str]:
         if info.st_size != size:
             return f"{name} has another size"
     for name, expected in manifest["sha256"].items():
-        if _sha256(os.path.join(path, name)) != expected:
+        if files.hash_file(os.path.join(path, name)) != expected:
             return f"{name} has other contents"
     return None
 
@@ -206,11 +204,3 @@ def _checked_files(path: str) -> Iterator[str]:
         for name in names:
             if not name.startswith((UNCHECKED_PREFIX, MANIFEST)):
                 yield os.path.relpath(os.path.join(folder, name), path)
-
-
-def _sha256(path: str) -> str:
-    digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        while block := file.read(HASH_BLOCK_BYTES):
-            digest.update(block)
-    return digest.hexdigest()

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-"""Files that other users can neither direct to another file nor change."""
+"""Files: written where other users can neither direct nor change them, and their hashes."""
 
 import contextlib
 import errno
+import hashlib
 import os
 import stat
 from typing import Iterator, List, NamedTuple, Optional
 
+HASHED_BLOCK_BYTES = 1 << 20
 MAX_LINKS = 40  # of a path, as in the kernel
 
 
@@ -78,6 +80,15 @@ def _named_descriptor(path: str) -> Optional[int]:
     if folder in ("/dev/fd", "/proc/self/fd") and name.isdigit():
         return int(name)
     return {"/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2}.get(os.path.join(folder, name))
+
+
+def hash_file(path: str) -> str:
+    """The SHA-256 of the file, in hexadecimal."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while block := file.read(HASHED_BLOCK_BYTES):
+            digest.update(block)
+    return digest.hexdigest()
 
 
 class Weakness(NamedTuple):

@@ -8,13 +8,12 @@ SOFTRDMA_OLD_LISTS or the system's apt permits old ones.
 """
 
 import contextlib
-import hashlib
 import os
 import re
 import time
 from typing import List, NamedTuple, Optional
 
-from ..core import cache, progress, subprocesses, trust
+from ..core import cache, files, progress, subprocesses, trust
 from ..core.errors import LabError, Unavailable, UsageError
 
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
@@ -23,7 +22,6 @@ DEFAULT_RELEASE = "bookworm"
 MAX_LISTS_AGE_SECONDS = 24 * 3600
 OLD_LISTS_VARIABLE = "SOFTRDMA_OLD_LISTS"
 DOWNLOAD_SETTINGS = ["APT::Sandbox::User=", "Acquire::http::Timeout=20", "Acquire::Retries=2"]
-HASHED_BLOCK_BYTES = 1 << 20
 # apt's error for a list that is older than its signature permits.
 EXPIRED_PATTERN = re.compile(r"Release file for \S+ is expired(?: \([^)]*\))?")
 
@@ -297,13 +295,10 @@ def download_file(uri: str, path: str, size: int, sha256: str) -> None:
             error_class=Unavailable,
             cwd=folder,
         )
-    digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        for block in iter(lambda: file.read(HASHED_BLOCK_BYTES), b""):
-            digest.update(block)
-    if digest.hexdigest() != sha256:
+    actual_sha256 = files.hash_file(path)
+    if actual_sha256 != sha256:
         os.unlink(path)
-        raise Unavailable(f"{uri} is refused: its SHA-256 is {digest.hexdigest()}, not {sha256}")
+        raise Unavailable(f"{uri} is refused: its SHA-256 is {actual_sha256}, not {sha256}")
 
 
 def make_merged_usr(root: str) -> None:
