@@ -60,10 +60,13 @@ def running_release() -> str:
 class Suite:
     """A suite for an architecture, such as bookworm-backports for arm64."""
 
-    def __init__(self, name: str, arch: str):
+    def __init__(self, name: str, arch: str, of_sources: bool = False):
+        """of_sources: for download_source() only."""
         self.name = name
         self.arch = arch
-        self.folder = cache.cache_path("apt", f"{name}-{arch}")
+        self._kind = "deb-src" if of_sources else "deb"
+        self._entry = f"{name}-{'source' if of_sources else arch}"
+        self.folder = cache.cache_path("apt", self._entry)
         settings = [
             f"Dir::State={self.folder}/state",
             f"Dir::State::status={self.folder}/status",
@@ -87,7 +90,7 @@ class Suite:
     def update_lists(self) -> None:
         """Read the package lists, unless they are less than a day old."""
         stamp = os.path.join(self.folder, "refreshed")
-        with cache.lock_entry("apt", f"{self.name}-{self.arch}"):
+        with cache.lock_entry("apt", self._entry):
             if os.path.lexists(self.folder):
                 trust.require_trusted_tree(self.folder)
             if _is_fresh(stamp):
@@ -122,13 +125,13 @@ class Suite:
         release = self.name.removesuffix("-backports")
         signed_by = f"[signed-by={KEYRING}]" if os.path.exists(KEYRING) else ""
         main_uri, security_uri = find_mirrors()
-        lines = [f"deb {signed_by} {main_uri} {release} main"]
+        lines = [f"{self._kind} {signed_by} {main_uri} {release} main"]
         if release != "sid":
-            lines.append(f"deb {signed_by} {main_uri} {release}-updates main")
+            lines.append(f"{self._kind} {signed_by} {main_uri} {release}-updates main")
             if security_uri:
-                lines.append(f"deb {signed_by} {security_uri} {release}-security main")
+                lines.append(f"{self._kind} {signed_by} {security_uri} {release}-security main")
         if self.name.endswith("-backports"):
-            lines.append(f"deb {signed_by} {main_uri} {self.name} main")
+            lines.append(f"{self._kind} {signed_by} {main_uri} {self.name} main")
         return "\n".join(lines) + "\n"
 
     def find_names(self, pattern: str) -> List[str]:
@@ -193,6 +196,24 @@ class Suite:
                 f"downloading {title}: got {len(paths)} files for {len(packages)} packages"
             )
         return paths
+
+    def download_source(self, name: str, version: str, folder: str) -> None:
+        """Download a source package. apt verifies it against the signed lists."""
+        with progress.Step(f"downloading the source of {name} {version}") as step:
+            subprocesses.run_long(
+                [
+                    "apt-get",
+                    *self.apt_options,
+                    "-qq",
+                    "source",
+                    "--download-only",
+                    f"{name}={version}",
+                ],
+                f"cannot download the source of {name} {version}",
+                on_progress=lambda _: step.update(None),
+                error_class=Unavailable,
+                cwd=folder,
+            )
 
     def resolve_dependencies(self, names: List[str]) -> List[Package]:
         """The packages and all that they depend on."""

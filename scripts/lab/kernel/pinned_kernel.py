@@ -29,6 +29,7 @@ class Pin(NamedTuple):
     size: int
     sha256: str
     sha1: str  # the name of the file in a snapshot
+    provenance: str  # which signed list of Debian had it
 
     @property
     def series(self) -> str:
@@ -52,6 +53,7 @@ def read_pin() -> Pin:
             size=int(fields["Size"]),
             sha256=fields["SHA256"],
             sha1=fields["SHA1"],
+            provenance=fields["Provenance"],
         )
     except (KeyError, ValueError) as problem:
         raise LabError(
