@@ -8,7 +8,7 @@ it for a moment. A process id would not do: each PID namespace has others.
 import contextlib
 import fcntl
 import os
-from typing import Iterator, List, Tuple
+from typing import List, Tuple
 
 from . import progress
 from .errors import Unavailable
@@ -21,17 +21,22 @@ def held_fds() -> Tuple[int, ...]:
     return tuple(_held_fds)
 
 
-@contextlib.contextmanager
-def hold(fd: int) -> Iterator[None]:
-    """The descriptor has a lock, which is released and closed at the end of the block."""
+def hold(fd: int) -> contextlib.ExitStack:
+    """The descriptor has a lock, which is released and closed at the end of the stack's block.
+
+    Without a block, the lock is held until this process ends.
+    """
+    block = contextlib.ExitStack()
     _held_fds.append(fd)
-    try:
-        yield
-    finally:
-        _held_fds.remove(fd)
-        with contextlib.suppress(OSError):
-            fcntl.flock(fd, fcntl.LOCK_UN)
-        os.close(fd)
+    block.callback(_release, fd)
+    return block
+
+
+def _release(fd: int) -> None:
+    _held_fds.remove(fd)
+    with contextlib.suppress(OSError):
+        fcntl.flock(fd, fcntl.LOCK_UN)
+    os.close(fd)
 
 
 def open_file(path: str, flags: int = os.O_CREAT) -> int:
@@ -56,6 +61,21 @@ def lock(fd: int, path: str) -> None:
         fcntl.flock(fd, fcntl.LOCK_EX)
     except OSError as problem:
         raise _no_locks(path, problem) from problem
+
+
+def is_locked(path: str) -> bool:
+    """Whether a process has the file locked; a missing file is not. Others that ask get the same answer."""
+    try:
+        fd = open_file(path, 0)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+    return False
 
 
 def is_current(fd: int, path: str) -> bool:

@@ -37,7 +37,7 @@ PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _front_pid = 0
-_run_folder = _memory_folder = ""
+_run_name = _run_folder = _memory_folder = ""
 _defer_depth = 0  # the number of entered defer_signals() blocks
 _pending_signal: Optional[int] = None  # a signal that was deferred
 _unwinding = False  # Interrupted was raised; no other one is
@@ -51,9 +51,8 @@ def run(work: Callable[[], int], clean_up_after_worker: Callable[[], None]) -> i
     """
     global _front_pid, _run_folder, _memory_folder
     _front_pid = os.getpid()
-    name = f"softrdma.{_front_pid}.{os.urandom(8).hex()}"
-    _run_folder = os.path.join(os.environ.get("TMPDIR") or "/tmp", name)
-    _memory_folder = os.path.join(MEMORY_FILE_SYSTEM, name)
+    _run_folder = os.path.join(os.environ.get("TMPDIR") or "/tmp", run_name())
+    _memory_folder = os.path.join(MEMORY_FILE_SYSTEM, run_name())
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, it would not report the worker's end
     signal.pthread_sigmask(signal.SIG_BLOCK, {*STOP_SIGNALS, signal.SIGCHLD})
     # Those of a shell that started them and then executed softrdma.
@@ -269,8 +268,15 @@ def run_folder() -> str:
     return _run_folder
 
 
+def run_name() -> str:
+    """softrdma.PID.RANDOM: of this run alone, also where several PID namespaces share a folder."""
+    global _run_name
+    _run_name = _run_name or f"softrdma.{front_pid()}.{os.urandom(8).hex()}"
+    return _run_name
+
+
 def front_pid() -> int:
-    """The PID that names this run. A guest has no front process: the PID of the caller."""
+    """The PID of this run. A guest has no front process: the PID of the caller."""
     return _front_pid or os.getpid()
 
 

@@ -4,15 +4,19 @@
 The record of a device is written to /run/softrdma before the device is made, so
 that a later call can remove it, even if the first one was killed. An interface
 that softrdma made has an alias with the device's name; no other is removed.
+
+The devices of a run are removed at its end. Until then, its worker has the lock
+of the file /run/softrdma/RUN.lock.
 """
 
 import contextlib
 import fcntl
 import json
 import os
+import re
 from typing import Any, Dict, Iterator, List, Optional
 
-from ..core import progress, supervisor
+from ..core import locks, progress, supervisor
 from ..core.errors import LabError, Unavailable, UsageError
 from . import persistent, soft_devices
 
@@ -20,7 +24,8 @@ RECORDS_FOLDER = "/run/softrdma"
 # 198.18.0.0/15 is reserved for tests (RFC 2544).
 NETWORK = "198.18"
 NETDEV_PREFIX = "softrdma"
-PART_SUFFIX = ".part"
+PART_SUFFIX, LOCK_SUFFIX = ".part", ".lock"
+RUN_LOCK_NAME = re.compile(r"softrdma\.[0-9]+\.[0-9a-f]{16}\.lock")
 
 DeviceRecord = Dict[str, Any]  # bring_up() has its keys
 
@@ -62,13 +67,13 @@ def bring_up(
     driver: str,
     netdev: Optional[str] = None,
     name: Optional[str] = None,
-    owner_pid: Optional[int] = None,
+    owner: Optional[str] = None,
     keep: bool = False,
 ) -> DeviceRecord:
     """Make a device and wait until it is ready. On failure nothing is left.
 
     netdev: None: make a dummy interface with a test address.
-    owner_pid: the softrdma run that removes the device; None: it stays.
+    owner: the name of the softrdma run that removes the device; None: it stays.
     keep: also make it at each boot.
     """
     if name is not None and not persistent.NAME_PATTERN.fullmatch(name):
@@ -83,7 +88,7 @@ def bring_up(
             "driver": driver,
             "netdev": netdev,
             "made_netdev": netdev is None,
-            "owner": owner_pid,
+            "owner": owner,
         }
         if netdev is None:
             record["netdev"], record["address"] = _find_unused_network()
@@ -167,7 +172,7 @@ def take_down(names: List[str]) -> List[str]:
             device = record["device"]
             if _has_owner(record):
                 raise LabError(
-                    f"{device} belongs to a softrdma run (process {record['owner']}), which removes it when it ends"
+                    f"{device} belongs to a softrdma run (process {_owner_pid(record)}), which removes it when it ends"
                 )
             users = soft_devices.device_users(device)
             if users:
@@ -176,16 +181,44 @@ def take_down(names: List[str]) -> List[str]:
                 )
         for record in chosen:
             _remove(record)
+        _remove_abandoned_locks()
     return [record["device"] for record in chosen]
 
 
-def remove_devices_of_run(owner_pid: int) -> None:
-    """Remove the devices of a softrdma run, also after it was killed."""
-    if any(record.get("owner") == owner_pid for record in read_records()):
+def own_devices(undo: supervisor.Undo) -> str:
+    """Let this run own devices, which undo removes. Returns the owner's name."""
+    owner = supervisor.run_name()
+    path = _run_lock_path(owner)
+    with _lock_records(), supervisor.defer_signals():
+        fd = locks.open_file(path)
+        undo.enter_context(locks.hold(fd))
+        undo.callback(remove_devices_of_run, owner)
+        locks.lock(fd, path)
+    return owner
+
+
+def remove_devices_of_run(owner: str) -> None:
+    """Remove the devices of a softrdma run and the file of its lock, also after it was killed."""
+    path = _run_lock_path(owner)
+    if os.path.lexists(path):
         with _lock_records():
             for record in read_records():
-                if record.get("owner") == owner_pid:
+                if record.get("owner") == owner:
                     _remove(record)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
+
+
+def _remove_abandoned_locks() -> None:
+    """Remove the files of runs that were killed. A new one is locked before others can lock the records."""
+    for name in os.listdir(RECORDS_FOLDER):
+        path = os.path.join(RECORDS_FOLDER, name)
+        if RUN_LOCK_NAME.fullmatch(name) and not locks.is_locked(path):
+            os.unlink(path)
+
+
+def _run_lock_path(owner: str) -> str:
+    return os.path.join(RECORDS_FOLDER, f"{owner}{LOCK_SUFFIX}")
 
 
 def device_state(record: DeviceRecord) -> str:
@@ -199,8 +232,17 @@ def device_state(record: DeviceRecord) -> str:
 
 def _has_owner(record: DeviceRecord) -> bool:
     """Whether a softrdma run that still exists removes the device at its end."""
-    owner_pid = record.get("owner")
-    return owner_pid is not None and os.path.isdir(f"/proc/{owner_pid}")
+    if record.get("owner") is None:
+        return False
+    try:
+        return locks.is_locked(_run_lock_path(record["owner"]))
+    except PermissionError:  # only root can see whether the run exists
+        return True
+
+
+def _owner_pid(record: DeviceRecord) -> str:
+    """The process id of the run, in its PID namespace."""
+    return str(record["owner"].split(".")[1])
 
 
 def _netdev_alias(record: DeviceRecord) -> str:

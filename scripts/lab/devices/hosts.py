@@ -79,11 +79,8 @@ def make_local_host(drivers: List[str], member: ClusterMember, wire: Wire) -> Li
 
 
 def _make_single_host(drivers: List[str], undo: supervisor.Undo) -> Host:
-    owner_pid = supervisor.front_pid()
-    undo.callback(device_lifecycle.remove_devices_of_run, owner_pid)
-    return Host(
-        1, None, [device_lifecycle.bring_up(driver, owner_pid=owner_pid) for driver in drivers]
-    )
+    owner = device_lifecycle.own_devices(undo)
+    return Host(1, None, [device_lifecycle.bring_up(driver, owner=owner) for driver in drivers])
 
 
 def _make_two_hosts(drivers: List[str], undo: supervisor.Undo) -> List[Host]:

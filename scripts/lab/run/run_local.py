@@ -48,7 +48,7 @@ def run(request: RunRequest, note: str) -> int:
 def clean_up_after_worker() -> None:
     """Remove the devices and hosts of this run. Called by the front process if the worker is killed."""
     try:
-        device_lifecycle.remove_devices_of_run(supervisor.front_pid())
+        device_lifecycle.remove_devices_of_run(supervisor.run_name())
         hosts.remove_hosts_of_run(supervisor.front_pid())
     except LabError as problem:
         progress.error(f"cleaning up failed: {problem}")
