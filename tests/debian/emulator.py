@@ -21,7 +21,7 @@ sys.path.insert(0, os.path.join(DEBIAN_FOLDER, "..", "..", "scripts"))
 sys.dont_write_bytecode = True
 
 from lab.core import cache, subprocesses, supervisor  # noqa: E402
-from lab.core.work_folder import make_work_folder  # noqa: E402
+from lab.core.temporary_folders import make_work_folder  # noqa: E402
 from lab.debian import packages  # noqa: E402
 from lab.core.errors import LabError, Unavailable  # noqa: E402
 

@@ -89,5 +89,5 @@ def is_current(fd: int, path: str) -> bool:
 def _no_locks(path: str, problem: OSError) -> Unavailable:
     return Unavailable(
         f"cannot lock {progress.abbreviate_home(path)}: {problem.strerror}; "
-        "set SOFTRDMA_CACHE to a folder of a file system that has locks"
+        "use a file system that has locks: set SOFTRDMA_CACHE or TMPDIR to a folder of one"
     )

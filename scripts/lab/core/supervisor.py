@@ -18,7 +18,6 @@ import contextlib
 import ctypes
 import errno
 import os
-import shutil
 import signal
 import sys
 import time
@@ -33,6 +32,7 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 TERMINAL_SIGNAL = signal.SIGUSR1
 SI_KERNEL = 0x80
 MEMORY_FILE_SYSTEM = "/dev/shm"
+RUN_NAME = r"softrdma\.[0-9]+\.[0-9a-f]{16}"  # a regular expression for run_name()
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -68,8 +68,6 @@ def run(work: Callable[[], int], clean_up_after_worker: Callable[[], None]) -> i
     if status is None:
         kill_descendants(former_children)  # a device cannot be removed while a process uses it
         clean_up_after_worker()
-        shutil.rmtree(_run_folder, ignore_errors=True)
-        shutil.rmtree(_memory_folder, ignore_errors=True)
         progress.error(
             "the worker process was killed; its devices and its files outside the cache are removed; "
             "the next build removes those in the cache"
@@ -242,30 +240,14 @@ class Undo(contextlib.ExitStack):
             return super().__exit__(*details)
 
 
-def make_run_folder(undo: Undo) -> str:
-    """Make the temporary folder of this run. One that exists is another's, and is not removed."""
-    try:
-        with defer_signals():
-            os.makedirs(_run_folder, mode=0o700)
-            undo.callback(shutil.rmtree, _run_folder, ignore_errors=True)
-    except OSError as problem:
-        raise Unavailable(
-            f"cannot make {_run_folder}: {problem.strerror}; set TMPDIR to a writable folder"
-        ) from problem
-    return _run_folder
-
-
-def make_memory_folder(undo: Undo) -> str:
-    """Make a temporary folder of this run whose files are in memory. Raises OSError if that fails."""
-    with defer_signals():
-        os.mkdir(_memory_folder, mode=0o700)
-        undo.callback(shutil.rmtree, _memory_folder, ignore_errors=True)
-    return _memory_folder
-
-
 def run_folder() -> str:
-    """The path of make_run_folder(), also in the front process. Empty in a guest."""
+    """The path of the temporary folder of this run, also in the front process. Empty in a guest."""
     return _run_folder
+
+
+def memory_folder() -> str:
+    """The path of the temporary folder of this run whose files are in memory."""
+    return _memory_folder
 
 
 def run_name() -> str:

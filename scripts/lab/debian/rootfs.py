@@ -10,7 +10,7 @@ import os
 from typing import Any, Dict
 
 from ..core import cache, supervisor
-from ..core.work_folder import make_work_folder
+from ..core.temporary_folders import make_work_folder
 from . import packages
 from .packages import Suite
 

@@ -25,7 +25,7 @@ RECORDS_FOLDER = "/run/softrdma"
 NETWORK = "198.18"
 NETDEV_PREFIX = "softrdma"
 PART_SUFFIX, LOCK_SUFFIX = ".part", ".lock"
-RUN_LOCK_NAME = re.compile(r"softrdma\.[0-9]+\.[0-9a-f]{16}\.lock")
+RUN_LOCK_NAME = re.compile(supervisor.RUN_NAME + r"\.lock")
 
 DeviceRecord = Dict[str, Any]  # bring_up() has its keys
 

@@ -9,7 +9,7 @@ from typing import Any, Dict, List, NamedTuple, Optional
 from ..core import cache, subprocesses, supervisor
 from ..core.errors import LabError, Unavailable, UsageError
 from ..core.versions import natural_key
-from ..core.work_folder import make_work_folder
+from ..core.temporary_folders import make_work_folder
 from ..debian import packages
 from ..debian.packages import Package, Suite
 

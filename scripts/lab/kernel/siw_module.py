@@ -12,7 +12,7 @@ from typing import Any, Dict, List, NamedTuple
 
 from ..core import cache, progress, subprocesses, supervisor
 from ..core.errors import LabError, Unavailable
-from ..core.work_folder import make_work_folder
+from ..core.temporary_folders import make_work_folder
 from ..debian import compiler_root, packages
 from ..debian.packages import Package, Suite
 from . import debian_kernels, kernel_patches

@@ -16,7 +16,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional
 from ..core import cache, progress, subprocesses, supervisor, trust
 from ..core.errors import LabError, Unavailable, UsageError
 from ..core.versions import natural_key
-from ..core.work_folder import make_work_folder
+from ..core.temporary_folders import make_work_folder
 from ..debian import packages
 from ..debian.packages import Package, Suite
 from . import kernel_patches, pinned_kernel

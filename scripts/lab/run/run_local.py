@@ -6,7 +6,7 @@ import signal
 import subprocess
 from typing import Dict, List, Optional
 
-from ..core import progress, supervisor
+from ..core import progress, supervisor, temporary_folders
 from ..core.errors import LabError, Unavailable, exec_status
 from ..core.run_request import RunRequest
 from ..devices import device_lifecycle, hosts, on_command, privileges, soft_devices
@@ -31,7 +31,7 @@ def reason_unusable(drivers: List[str], num_hosts: int) -> str:
 def run(request: RunRequest, note: str) -> int:
     """Returns the command's exit status. note: printed before the command begins."""
     with supervisor.Undo() as undo:
-        folder = os.path.join(supervisor.make_run_folder(undo), "bin")
+        folder = os.path.join(temporary_folders.make_run_folder(undo), "bin")
         try:
             all_hosts = hosts.make_hosts(request.drivers, request.hosts, request.wire, undo)
         except Unavailable as problem:
@@ -46,12 +46,13 @@ def run(request: RunRequest, note: str) -> int:
 
 
 def clean_up_after_worker() -> None:
-    """Remove the devices and hosts of this run. Called by the front process if the worker is killed."""
+    """Remove the devices, hosts and files of this run. Called by the front process if the worker is killed."""
     try:
         device_lifecycle.remove_devices_of_run(supervisor.run_name())
         hosts.remove_hosts_of_run(supervisor.front_pid())
     except LabError as problem:
         progress.error(f"cleaning up failed: {problem}")
+    temporary_folders.remove_run_folders()
 
 
 def _run_command(argv: List[str], env: Dict[str, str]) -> int:

@@ -7,7 +7,7 @@ import socket
 from typing import Dict, List
 
 from .. import LAB_DIR
-from ..core import progress, run_request, supervisor
+from ..core import progress, run_request, supervisor, temporary_folders
 from ..core.errors import LabError
 from ..core.run_request import RunRequest
 from ..debian import packages, rootfs
@@ -51,7 +51,7 @@ def _run_guest(
 ) -> int:
     """Run the command in a new guest. Raises GuestNotStarted if the accelerator does not work."""
     with supervisor.Undo() as undo:
-        folder = supervisor.make_run_folder(undo)
+        folder = temporary_folders.make_run_folder(undo)
         initrd = os.path.join(folder, "initrd")
         console, log = LogPipe(), LogPipe()  # of the guest's kernel, and of QEMU
         initramfs.write_initramfs(initrd, kernel, _guest_files(kernel, request, shares))

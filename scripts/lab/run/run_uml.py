@@ -18,7 +18,7 @@ import subprocess
 import sys
 from typing import List, NamedTuple, Optional, Tuple
 
-from ..core import progress, run_request, supervisor
+from ..core import progress, run_request, supervisor, temporary_folders
 from ..core.errors import Unavailable
 from ..core.run_request import ClusterMember, RunRequest
 from ..devices import soft_devices
@@ -58,7 +58,7 @@ def _run_guests(
     seccomp: on, or off for ptrace. Raises GuestNotStarted if that does not work.
     """
     with supervisor.Undo() as undo:
-        run_folder = supervisor.make_run_folder(undo)
+        run_folder = temporary_folders.make_run_folder(undo)
         memory_folder = _make_memory_folder(run_folder, undo)
         # Each program of a guest is a process of the host.
         undo.callback(supervisor.kill_descendants)
@@ -255,7 +255,7 @@ def _make_memory_folder(run_folder: str, undo: supervisor.Undo) -> str:
     """A folder for the files that are the guests' memory: in memory if possible. They are mapped executable."""
     if _can_hold_memory(supervisor.MEMORY_FILE_SYSTEM):
         with contextlib.suppress(OSError):
-            return supervisor.make_memory_folder(undo)
+            return temporary_folders.make_memory_folder(undo)
     if _can_hold_memory(run_folder):
         folder = os.path.join(run_folder, "memory")
         os.mkdir(folder)

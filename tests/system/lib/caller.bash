@@ -47,10 +47,10 @@ left_over() {
         if grep -qsxz "TMPDIR=$TMPDIR" "/proc/$pid/environ"; then ps -o pid=,args= -p "$pid"; fi
     done
     find "$TMPDIR" -maxdepth 1 -name 'softrdma.*'
-    local folder # of a guest's memory: softrdma.PID.NUMBER
+    local folder # of a guest's memory: softrdma.PID.NUMBER, and its lock
     for folder in /dev/shm/softrdma.*.*; do
         pid=${folder#*softrdma.}
-        [[ ! -d $folder || -e /proc/${pid%%.*} ]] || echo "$folder"
+        [[ ! -e $folder || -e /proc/${pid%%.*} ]] || echo "$folder"
     done
 }
 is_nothing_left() { [[ -z $(left_over) ]]; }

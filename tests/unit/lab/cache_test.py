@@ -17,17 +17,17 @@ SCRIPTS = os.path.join(TEST_FOLDER, "..", "..", "..", "scripts")
 sys.path.insert(0, SCRIPTS)
 sys.dont_write_bytecode = True
 
-from lab.core import cache, cache_folder, supervisor, trust  # noqa: E402
+from lab.core import cache, cache_folder, supervisor, temporary_folders, trust  # noqa: E402
 from lab.core.errors import LabError, UsageError  # noqa: E402
-from lab.core.work_folder import make_work_folder  # noqa: E402
+from lab.core.temporary_folders import make_work_folder  # noqa: E402
 from lab.debian import packages  # noqa: E402
 
 OTHER_USER = 12345
 MAKE_WORK_FOLDER = """if True:
     import sys, time
-    from lab.core import supervisor, work_folder
+    from lab.core import supervisor, temporary_folders
     with supervisor.Undo() as undo:
-        print(work_folder.make_work_folder(undo, "other"), flush=True)
+        print(temporary_folders.make_work_folder(undo, "other"), flush=True)
         sys.stdin.read()
 """
 
@@ -401,9 +401,9 @@ class WorkFolders(WithFolder):
     def test_program_that_outlives_its_process_keeps_the_folder(self) -> None:
         script = """if True:
             import os
-            from lab.core import subprocesses, supervisor, work_folder
+            from lab.core import subprocesses, supervisor, temporary_folders
             with supervisor.Undo() as undo:
-                print(work_folder.make_work_folder(undo, "other"), flush=True)
+                print(temporary_folders.make_work_folder(undo, "other"), flush=True)
                 child = subprocesses.capture_output(
                     ["sh", "-c", "sleep 1000 >/dev/null 2>&1 </dev/null & echo $!"]
                 )
@@ -426,13 +426,126 @@ class WorkFolders(WithFolder):
         self.assertTrue(os.path.exists(self.path("elsewhere", "uml.0123456789abcdef.lock")))
 
 
-class RunFolder(WithFolder):
+class RunFolders(WithFolder):
+    """Those of a run that was killed are removed by the next run of the same user."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        os.mkdir(self.path("memory"))
+        self.set_temporary_folder("temporary")
+
+    def set_temporary_folder(self, name: str) -> None:
+        os.makedirs(self.path(name), exist_ok=True)
+        os.environ["TMPDIR"] = self.path(name)
+
+    def start_run(self) -> "subprocess.Popen[str]":
+        """Returns when the run has its folders. It ends when its standard input is closed."""
+        script = f"""if True:
+            import os, sys
+            from lab.core import supervisor, temporary_folders
+            from lab.run import run_local
+            supervisor.MEMORY_FILE_SYSTEM = {self.path("memory")!r}
+            def work():
+                with supervisor.Undo() as undo:
+                    for make in temporary_folders.make_run_folder, temporary_folders.make_memory_folder:
+                        with open(os.path.join(make(undo), "file"), "w"):
+                            pass
+                    print(os.getpid(), flush=True)
+                    sys.stdin.read()
+                return 0
+            sys.exit(supervisor.run(work, run_local.clean_up_after_worker))
+        """
+        run = self.start_python(script)
+        assert run.stdout
+        self.worker = int(run.stdout.readline())
+        return run
+
+    def kill_run(self) -> None:
+        """Kill both processes of a run."""
+        run = self.start_run()
+        for pid in (run.pid, self.worker):  # the first one's end would let the second one clean up
+            os.kill(pid, signal.SIGSTOP)
+        for pid in (self.worker, run.pid):
+            os.kill(pid, signal.SIGKILL)
+        assert run.stdout
+        run.stdout.read()  # its end shows that both have ended
+
+    def run_names(self) -> List[str]:
+        """The names of runs in both folders."""
+        names = os.listdir(os.environ["TMPDIR"]) + os.listdir(self.path("memory"))
+        return sorted({name.removesuffix(".lock") for name in names})
+
+    def test_run_leaves_nothing(self) -> None:
+        for signum in (0, signal.SIGTERM, signal.SIGKILL):
+            run = self.start_run()
+            self.assertEqual(len(self.run_names()), 1)
+            if signum:
+                os.kill(self.worker, signum)
+            run.communicate()
+            self.assertEqual(self.run_names(), [])
+
+    def test_next_run_removes_folders_of_a_killed_run_only(self) -> None:
+        self.kill_run()
+        self.kill_run()
+        self.assertEqual(len(self.run_names()), 1)  # that of the last one
+        run = self.start_run()
+        (name,) = self.run_names()
+        self.start_run().communicate()
+        self.assertEqual(self.run_names(), [name])
+        self.assertTrue(os.path.exists(self.path("temporary", name, "file")))
+        run.communicate()
+        self.assertEqual(self.run_names(), [])
+
+    def test_what_is_not_proved_to_be_of_a_run_stays(self) -> None:
+        name = "softrdma.1.0123456789abcde"
+        kept = [
+            self.write("temporary", name + "0", "thesis"),  # without a lock
+            self.write("temporary", "softrdma.1", "thesis"),
+            self.write("temporary", "softrdma.1.lock"),
+            self.write("temporary", "other.1.0123456789abcdef.lock"),
+            self.write("temporary", name + "2", "thesis"),
+            self.write("temporary", name + "3"),
+            self.write("elsewhere", "thesis"),
+            self.write("elsewhere", "lock"),
+        ]
+        os.symlink(self.path("elsewhere", "lock"), self.path("temporary", name + "2.lock"))
+        self.write("temporary", name + "3.lock")
+        os.symlink(self.path("elsewhere"), self.path("temporary", name + "4"))
+        self.write("temporary", name + "4.lock")
+        os.mkfifo(self.path("temporary", name + "5.lock"))
+        before = self.files()
+        self.start_run().communicate()
+        self.assertEqual(self.files(), before)
+        self.assertTrue(all(os.path.exists(path) for path in kept))
+
+    @unittest.skipIf(os.geteuid() != 0, "needs root")
+    def test_what_another_user_made_stays(self) -> None:
+        name = "softrdma.1.0123456789abcde"
+        os.chmod(self.path("temporary"), 0o1777)
+        for number in (1, 2):
+            self.write("temporary", f"{name}{number}", "thesis")
+            self.write("temporary", f"{name}{number}.lock")
+        os.chown(self.path("temporary", name + "1.lock"), OTHER_USER, OTHER_USER)
+        os.chown(self.path("temporary", name + "2"), OTHER_USER, OTHER_USER)
+        before = self.files()
+        self.start_run().communicate()
+        self.assertEqual(self.files(), before)
+
+    def test_folder_where_other_users_can_exchange_files_is_left_alone(self) -> None:
+        self.kill_run()
+        before = self.files()
+        os.chmod(self.path("temporary"), 0o777)
+        os.chmod(self.path("memory"), 0o777)
+        self.start_run().communicate()
+        self.assertEqual(self.files(), before)
+
     def test_folder_that_exists_is_not_removed(self) -> None:
         existing = self.write("run", "thesis")
         with unittest.mock.patch.object(supervisor, "_run_folder", self.path("run")):
             with self.assertRaisesRegex(LabError, "TMPDIR"), supervisor.Undo() as undo:
-                supervisor.make_run_folder(undo)
+                temporary_folders.make_run_folder(undo)
         self.assertTrue(os.path.exists(existing))
+        self.assertFalse(os.path.exists(self.path("run.lock")))
 
 
 @unittest.skipIf(os.geteuid() != 0, "needs root")
@@ -513,10 +626,10 @@ class Mounts(WithFolder):
         self.write("cache", "work", "uml.0123456789abcdef.lock")
         script = """if True:
             import os
-            from lab.core import supervisor, work_folder
+            from lab.core import supervisor, temporary_folders
             os.dup2(1, 2)
             with supervisor.Undo() as undo:
-                work_folder.make_work_folder(undo, "this")
+                temporary_folders.make_work_folder(undo, "this")
         """
         self.run_with_mount(folder, script)
         self.assertTrue(os.path.exists(folder + ".lock"))
