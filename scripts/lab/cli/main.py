@@ -33,7 +33,11 @@ class Parser(argparse.ArgumentParser):
 def main(argv: List[str], launcher: str) -> int:
     """launcher: the path of the program softrdma."""
     _open_standard_files()
-    options = make_parser().parse_args(argv)
+    try:
+        options = make_parser().parse_args(argv)
+    except SystemExit as end:  # --help, --version, or an error
+        # Python would report in its own words that its standard output cannot be written.
+        os._exit(supervisor.flush_output(int(end.code or OK)))
     progress.quiet = getattr(options, "quiet", False)
     options.launcher = launcher
     return supervisor.run(lambda: int(options.function(options)), run_local.clean_up_after_worker)

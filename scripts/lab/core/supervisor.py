@@ -128,7 +128,7 @@ def _run_worker(work: Callable[[], int]) -> int:
     finally:
         with defer_signals():
             kill_descendants()
-            status = _flush_output(status)
+            status = flush_output(status)
     return status
 
 
@@ -155,7 +155,7 @@ def _do_work(work: Callable[[], int]) -> int:
         return _report_bug()
 
 
-def _flush_output(status: int) -> int:
+def flush_output(status: int) -> int:
     """Returns the exit status. A pipe whose reader has ended is no error."""
     try:
         sys.stdout.flush()

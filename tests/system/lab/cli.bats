@@ -217,15 +217,26 @@ END
 }
 
 @test "output that cannot be written: status 1, and a message of one line" {
-    for arguments in key list "list --json" "kernel list" "kernel list --json" version "version --json"; do
+    for arguments in key list "list --json" "kernel list" "kernel list --json" version "version --json" --help "run --help" --version; do
         for redirections in '>/dev/full' '>&-' '<&- >&-'; do
             run -1 sh -c "exec \"\$0\" $arguments 2>&1 $redirections" "$program"
             echo "$arguments $redirections: $output"
             [[ ${#lines[@]} == 1 && $output == *'cannot write to standard output: '* ]]
         done
     done
-    run -1 sh -c 'exec "$0" key >&- 2>&-' "$program"
-    [[ -z $output ]]
+    for arguments in key --help; do
+        run -1 sh -c "exec \"\$0\" $arguments >&- 2>&-" "$program"
+        [[ -z $output ]]
+    done
+}
+
+@test "a pipe whose reader has ended is no error" {
+    mkfifo pipe
+    for arguments in list --help "run --help" --version; do
+        run -0 sh -c "exec 4<>pipe 5>pipe 4<&- && exec \"\$0\" $arguments 2>&1 >&5" "$program"
+        echo "$arguments: $output"
+        [[ -z $output ]]
+    done
 }
 
 @test "a command does not get the key of the environment" {
