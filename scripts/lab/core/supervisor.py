@@ -296,12 +296,13 @@ def kill_descendants(spared: AbstractSet[int] = frozenset(), timeout_seconds: fl
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
         try:
-            pid, _ = os.waitpid(-1, os.WNOHANG)
+            # All that have ended: one at a time would list thousands of children each time.
+            while os.waitpid(-1, os.WNOHANG) != (0, 0):
+                pass
         except ChildProcessError:
             return
-        if pid == 0:
-            if spared and not children:
-                return
-            time.sleep(0.01)
+        if spared and not children:
+            return
+        time.sleep(0.01)
     pids = sorted({*_child_pids()} - spared)
     progress.error(f"processes {pids} do not end after SIGKILL; see: ps -o pid,stat,wchan")

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 from typing import Callable, List
 
 TEST_FOLDER = os.path.dirname(os.path.realpath(__file__))
@@ -18,7 +19,7 @@ SCRIPTS = os.path.join(TEST_FOLDER, "..", "..", "..", "scripts")
 sys.path.insert(0, SCRIPTS)
 sys.dont_write_bytecode = True
 
-from lab.core import cache, progress, run_request, subprocesses, versions  # noqa: E402
+from lab.core import cache, progress, run_request, subprocesses, supervisor, versions  # noqa: E402
 from lab.core.errors import LabError, Unavailable, UsageError  # noqa: E402
 from lab.run import bench  # noqa: E402
 
@@ -264,6 +265,19 @@ class Supervisor(unittest.TestCase):
         """
         )
         self.assertEqual(status, 5, errors)
+
+    def test_children_that_have_ended_are_reaped_at_once(self) -> None:
+        # To list and to kill the children for each of thousands took longer than the timeout.
+        children = [os.fork() or os._exit(0) for _ in range(100)]
+        for child in children:
+            os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+        with unittest.mock.patch.object(
+            supervisor, "_child_pids", wraps=supervisor._child_pids
+        ) as child_pids:
+            supervisor.kill_descendants()
+        self.assertEqual(child_pids.call_count, 1)
+        with self.assertRaises(ChildProcessError):
+            os.waitpid(-1, os.WNOHANG)
 
 
 class Cache(unittest.TestCase):
