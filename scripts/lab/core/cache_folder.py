@@ -172,9 +172,11 @@ def _require_adoptable(root: str) -> bool:
             f"(it has no {MARKER} of softrdma); name a new or empty folder, such as SOFTRDMA_CACHE={example}"
         )
     for entry in entries:
+        # File managers and NFS leave hidden files anywhere; they stay.
+        is_file_name = entry.name in FILES or entry.name.startswith(".")
         if not (
             (entry.name in FOLDERS and entry.is_dir(follow_symlinks=False))
-            or (entry.name in FILES and entry.is_file(follow_symlinks=False))
+            or (is_file_name and entry.is_file(follow_symlinks=False))
         ):
             raise UsageError(
                 f"{root} is the cache folder, and has {entry.name}, which softrdma did not make; "

@@ -119,6 +119,24 @@ class Marker(WithFolder):
         cache.make_cache_folder("uml")
         self.assertIn(".cache/softrdma/CACHEDIR.TAG", self.files())
 
+    def test_hidden_files_of_other_programs_do_not_prevent_adoption(self) -> None:
+        del os.environ["SOFTRDMA_CACHE"]
+        kept = [self.write(".cache", "softrdma", name) for name in (".DS_Store", ".nfs0000123")]
+        self.write(".cache", "softrdma", "uml", "6.1.lock")
+        self.assertEqual(cache.find_folder("uml"), self.path(".cache", "softrdma", "uml"))
+        cache.make_cache_folder("uml")
+        self.assertIn(".cache/softrdma/CACHEDIR.TAG", self.files())
+        self.assertTrue(all(os.path.exists(path) for path in kept))
+
+    def test_hidden_folders_and_other_folders_with_hidden_files_are_refused(self) -> None:
+        self.write("cache", ".bashrc")
+        with self.assertRaisesRegex(UsageError, "has other files"):
+            cache.make_cache_folder("uml")
+        del os.environ["SOFTRDMA_CACHE"]
+        self.write(".cache", "softrdma", ".git", "config")
+        with self.assertRaisesRegex(UsageError, "has .git, which softrdma did not make"):
+            cache.make_cache_folder("uml")
+
     def test_default_folder_that_the_variable_names_is_adopted(self) -> None:
         os.environ["SOFTRDMA_CACHE"] = self.path(".cache", "softrdma") + "/"
         self.write(".cache", "softrdma", "uml", "6.1.lock")
