@@ -61,12 +61,13 @@ def make_cache_folder(*names: str) -> str:
             if not _has_marker(root):
                 _require_adoptable(root)
                 trust.require_trusted_root(root)
+                _remove_default_list(root)
                 _write_marker(root)
             trust.require_trusted_root(root)
             for name in _split(names):
                 path = os.path.join(path, name)
                 with contextlib.suppress(FileExistsError):
-                    os.mkdir(path)
+                    _make_folder(path)
                 trust.require_trusted_folder(path)
     except OSError as problem:
         raise Unavailable(
@@ -85,11 +86,25 @@ def _make_root(root: str) -> None:
         for path in reversed(missing):
             trust.require_trusted_place(root)  # as far as it exists: also what another process made
             with contextlib.suppress(FileExistsError):
-                os.mkdir(path)
+                _make_folder(path)
                 undo.callback(_remove_if_empty, path)
         if missing:
             trust.require_trusted_root(root)
         undo.pop_all()
+
+
+def _make_folder(path: str) -> None:
+    """Make a folder that only its owner can write, also if the one above has a default access list."""
+    os.mkdir(
+        path, 0o755
+    )  # the list's rights are reduced to those of the group, and there is no umask
+    _remove_default_list(path)
+
+
+def _remove_default_list(path: str) -> None:
+    """Let what is made in the folder not inherit rights of other users."""
+    with contextlib.suppress(OSError):  # it has none
+        os.removexattr(path, "system.posix_acl_default")
 
 
 def _remove_if_empty(path: str) -> None:

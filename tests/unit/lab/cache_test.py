@@ -61,6 +61,22 @@ class WithFolder(unittest.TestCase):
             paths += [os.path.join(folder, name) for name in folder_names + file_names]
         return sorted(os.path.relpath(path, self.folder) for path in paths)
 
+    def let_other_user_write(self, path: str, list_name: str) -> None:
+        """Set the access list, or the default one of what will be made in the folder."""
+        no_id = 0xFFFFFFFF
+        rules = (
+            (1, 7, no_id),
+            (2, 7, OTHER_USER),
+            (4, 5, no_id),
+            (0x10, 7, no_id),
+            (0x20, 5, no_id),
+        )
+        access_list = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *rule) for rule in rules)
+        try:
+            os.setxattr(path, list_name, access_list)
+        except OSError as problem:
+            self.skipTest(f"access lists: {problem.strerror}")
+
     def start_python(self, script: str, *command: str) -> "subprocess.Popen[str]":
         process = subprocess.Popen(
             [*command, sys.executable, "-c", script],
@@ -248,19 +264,7 @@ class Trust(WithFolder):
             if not os.path.islink(path):
                 os.chmod(path, os.stat(path).st_mode | 0o020)
         self.use_entry()
-        no_id = 0xFFFFFFFF
-        rules = (
-            (1, 7, no_id),
-            (2, 7, OTHER_USER),
-            (4, 5, no_id),
-            (0x10, 7, no_id),
-            (0x20, 5, no_id),
-        )
-        access_list = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *rule) for rule in rules)
-        try:
-            os.setxattr(self.entry, "system.posix_acl_access", access_list)
-        except OSError as problem:
-            self.skipTest(f"access lists: {problem.strerror}")
+        self.let_other_user_write(self.entry, "system.posix_acl_access")
         self.assert_refused(self.entry, "its group may write it (mode 0775)")
 
     def test_all_weak_paths_are_in_one_message(self) -> None:
@@ -354,6 +358,18 @@ class Trust(WithFolder):
                 self.use_entry()
             finally:
                 self.assertEqual(os.umask(old_umask), umask)
+
+    def test_default_access_list_of_a_folder_above_gives_no_other_user_access(self) -> None:
+        for is_empty in (False, True):
+            parent = self.path(f"parent{is_empty}")
+            os.mkdir(parent)
+            cache_path = parent if is_empty else os.path.join(parent, "deeper", "cache")
+            self.let_other_user_write(parent, "system.posix_acl_default")
+            os.environ["SOFTRDMA_CACHE"] = cache_path
+            with self.subTest(cache_path):
+                self.entry = cache.get_or_build("kernels/amd64", "6.1", self.build, ["vmlinuz"])
+                self.use_entry()
+                trust.require_trusted_tree(cache_path)
 
     def test_modes_of_unpacked_files_are_made_safe(self) -> None:
         def build(path: str) -> Dict[str, str]:
