@@ -27,8 +27,12 @@ FOLDERS, FILES = {"apt", "emulators", "kernels", "roots", "uml", "work"}, {"kvm"
 
 
 def cache_path(*names: str) -> str:
-    base = os.environ.get("SOFTRDMA_CACHE") or _default_path()
-    return os.path.join(os.path.abspath(base), *names)
+    base = os.path.abspath(os.environ.get("SOFTRDMA_CACHE") or _default_path())
+    if "\n" in base:
+        raise UsageError(
+            f"the cache folder {base!r} has a newline in its path, which apt cannot use; {trust.OTHER_CACHE}"
+        )
+    return os.path.join(base, *names)
 
 
 def _default_path() -> str:

@@ -120,6 +120,15 @@ class Marker(WithFolder):
                     attempt()
         self.assertEqual(self.files(), before)
 
+    def test_path_with_a_newline_is_refused(self) -> None:
+        os.environ["SOFTRDMA_CACHE"] = self.path("new\nline")
+        for use in (cache.find_folder, cache.make_cache_folder, cache.cache_path):
+            with self.assertRaisesRegex(
+                UsageError, r"^the cache folder '.*new\\nline' .*SOFTRDMA_CACHE"
+            ):
+                use("uml")
+        self.assertEqual(self.files(), [])
+
     def test_readers_make_no_folder(self) -> None:
         self.assertIsNone(cache.find_folder("uml"))
         os.mkdir(self.path("cache"))
