@@ -34,11 +34,18 @@ def package_lib_folder() -> Optional[str]:
     return os.path.join(PROGRAM_PARENT.removesuffix(SHARE_FOLDER), "lib", "softrdma")
 
 
+def _is_packaged(path: str) -> bool:
+    """Whether the absolute path is that folder, or in it."""
+    folder = package_lib_folder()
+    return folder is not None and f"{path}/".startswith(f"{folder}/")
+
+
 class _Weakness(NamedTuple):
     """By which another user can change or exchange a path."""
 
+    path: str  # which is weak
     text: str
-    command: str  # with which the caller can remove it; empty: none
+    command: str  # with which the caller or an administrator can remove it; empty: none
 
 
 def require_trusted(path: str, info: Optional[os.stat_result] = None, entry: str = "") -> None:
@@ -80,17 +87,19 @@ def _raise_if_weak(path: str, weaknesses: List[_Weakness]) -> None:
     commands = list(dict.fromkeys(weakness.command for weakness in weaknesses))
     if all(commands):
         remedies.insert(0, f"if no other user has changed it, type: {'; '.join(commands)}")
+        if _is_packaged(path) and not any(_is_packaged(weakness.path) for weakness in weaknesses):
+            remedies.pop()  # an installation does not change the folders above
     raise Untrusted(f"{path} is not used: {reasons}; {', or '.join(remedies)}")
 
 
 def _find_weakness(path: str, info: os.stat_result, entry: str = "") -> List[_Weakness]:
     if info.st_uid not in _trusted_owners(path):
-        return [_Weakness(f"it belongs to {_user_name(info.st_uid)}, not to you or root", "")]
+        return [_Weakness(path, f"it belongs to {_user_name(info.st_uid)}, not to you or root", "")]
     if stat.S_ISLNK(info.st_mode) or not _has_other_writers(path, info):
         return []
     command = f"chmod -R go-w {shlex.quote(entry)}" if entry else f"chmod go-w {shlex.quote(path)}"
     text = f"{_writers(info)} may write it (mode {stat.S_IMODE(info.st_mode):04o})"
-    return [_Weakness(text, command if _may_change_mode(info) else "")]
+    return [_Weakness(path, text, command if _may_change_mode(info) else "")]
 
 
 def require_trusted_tree(path: str) -> None:
@@ -123,11 +132,13 @@ def _find_leading_weaknesses(path: str) -> List[_Weakness]:
         is_protected = stat.S_ISLNK(info.st_mode) or info.st_mode & stat.S_ISVTX
         if info.st_uid not in owners:
             text = f"{leading}, which leads to it, belongs to {_user_name(info.st_uid)}, not to you or root"
-            weaknesses.append(_Weakness(text, ""))
+            weaknesses.append(_Weakness(leading, text, ""))
         elif not is_protected and _has_other_writers(leading, info):
             text = f"{_writers(info)} may write {leading}, which leads to it (mode {stat.S_IMODE(info.st_mode):04o})"
-            command = f"chmod go-w {shlex.quote(leading)}" if _may_change_mode(info) else ""
-            weaknesses.append(_Weakness(text, command))
+            command = f"chmod go-w {shlex.quote(leading)}"
+            if not _may_change_mode(info):  # of an installed softrdma, an administrator can
+                command = f"sudo {command}" if _is_packaged(path) and info.st_uid == 0 else ""
+            weaknesses.append(_Weakness(leading, text, command))
     return weaknesses
 
 
@@ -154,8 +165,7 @@ def _leading_paths(path: str, depth: int = 0) -> Iterator[str]:
 
 def _trusted_owners(path: str) -> Set[int]:
     owners = {0, os.geteuid()}
-    package_folder = package_lib_folder()
-    if package_folder and path.startswith(package_folder + "/"):
+    if _is_packaged(path):
         # The package's files are as good as its program, which the caller has started. In a user
         # namespace, root's files can have an owner that is not 0.
         owners.add(os.stat(LAB_DIR).st_uid)
@@ -214,8 +224,7 @@ def _writers(info: os.stat_result) -> str:
 
 
 def _remedy(path: str) -> str:
-    package_folder = package_lib_folder()
-    if package_folder and path.startswith(package_folder + "/"):
+    if _is_packaged(path):
         return "install it again: apt install --reinstall softrdma-uml"
     return OTHER_CACHE
 

@@ -212,6 +212,27 @@ class Installed(InPrefix):
         self.assertEqual(self.softrdma("kernel", "path"), (0, f"{path}/linux\n"))
 
     @unittest.skipIf(os.geteuid() != 0, "needs root")
+    def test_folder_above_packaged_kernels_that_its_group_may_write(self) -> None:
+        # As /usr/local/lib of Debian with its group staff: another installation would not change it.
+        self.make_packaged_kernel("6.1.187")
+        lib = os.path.dirname(os.path.dirname(self.package_folder))
+        os.chmod(os.path.dirname(self.prefix), 0o755)
+        os.chown(lib, 0, OTHER_USER)
+        os.chmod(lib, 0o2775)
+        user = [
+            "setpriv",
+            f"--reuid={OTHER_USER + 1}",
+            f"--regid={OTHER_USER + 1}",
+            "--clear-groups",
+        ]
+        commands: "tuple[tuple[list[str], str], ...]" = (([], ""), (user, "sudo "))
+        for command, prefix in commands:
+            status, output = self.softrdma("kernel", "path", command=command)
+            self.assertEqual(status, 1, output)
+            self.assertIn(f"its group may write {lib}, which leads to it (mode 2775); ", output)
+            self.assertTrue(output.endswith(f", type: {prefix}chmod go-w {lib}\n"), output)
+
+    @unittest.skipIf(os.geteuid() != 0, "needs root")
     def test_packaged_kernel_of_another_user_is_not_run(self) -> None:
         path = self.make_packaged_kernel("6.1.187")
         for changed in (self.package_folder, path, f"{path}/linux", f"{path}/{cache.MANIFEST}"):
