@@ -6,7 +6,7 @@ import json
 import os
 from typing import Any, Dict, List, Optional
 
-from ..core import cache, progress
+from ..core import cache, progress, trust
 from ..core.errors import OK, UsageError
 from ..debian import packages
 from ..kernel import debian_kernels, siw_module, uml_build, uml_kernels
@@ -146,7 +146,7 @@ def _remove_kernels(version: Optional[str], arch: Optional[str]) -> None:
     if not matching:
         raise UsageError(f"no kernel {version} in the cache; see: softrdma kernel list")
     cached = [row for row in matching if row["from"] == "cache"]
-    package = uml_kernels.PACKAGE
+    package = trust.KERNEL_PACKAGE
     if not cached:
         raise UsageError(
             f"kernel {version} belongs to the package {package}; remove that: apt remove {package}"

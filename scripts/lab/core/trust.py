@@ -13,13 +13,14 @@ import shlex
 import stat
 from typing import Iterator, List, NamedTuple, Optional, Set
 
-from .. import LAB_DIR
+from .. import LAB_DIR, VERSION
 from .errors import LabError
 
 WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 FULL_ID_MAP = ["0", "0", "4294967295"]
 PROGRAM_PARENT = os.path.dirname(LAB_DIR)
 SHARE_FOLDER = "/share/softrdma"
+KERNEL_PACKAGE = "softrdma-uml"
 OTHER_CACHE = "set SOFTRDMA_CACHE to another folder"
 
 
@@ -32,6 +33,13 @@ def package_lib_folder() -> Optional[str]:
     if not PROGRAM_PARENT.endswith(SHARE_FOLDER):
         return None
     return os.path.join(PROGRAM_PARENT.removesuffix(SHARE_FOLDER), "lib", "softrdma")
+
+
+def reinstall_remedy() -> str:
+    """What to do if files of this installation are damaged or not trusted."""
+    if PROGRAM_PARENT == "/usr" + SHARE_FOLDER:
+        return f"install it again: apt install --reinstall {KERNEL_PACKAGE}"
+    return f"unpack or install softrdma {VERSION} again"
 
 
 def _is_packaged(path: str) -> bool:
@@ -225,7 +233,7 @@ def _writers(info: os.stat_result) -> str:
 
 def _remedy(path: str) -> str:
     if _is_packaged(path):
-        return "install it again: apt install --reinstall softrdma-uml"
+        return reinstall_remedy()
     return OTHER_CACHE
 
 

@@ -17,7 +17,6 @@ from ..core.versions import natural_key
 from . import kernel_patches, pinned_kernel
 
 CACHE_KIND = "uml"
-PACKAGE = "softrdma-uml"
 PROGRAM = "linux"
 TREE_SUFFIX = ".tree"  # of the tree of a build that a signal ended
 CONFIG_FILE = os.path.join(LAB_DIR, "kernel", "uml.config")
@@ -57,7 +56,7 @@ def find_kernel(series: Optional[str] = None) -> UmlKernel:
         if not selected.is_pinned or series:
             remedy += f" {selected.series}"
         if selected.is_packaged:
-            remedy = f"install it again: apt install --reinstall {PACKAGE}"
+            remedy = trust.reinstall_remedy()
         raise LabError(
             f"the user-mode kernel {selected.version} in {progress.abbreviate_home(selected.path)} is damaged ({damage}); {remedy}"
         )
@@ -75,12 +74,12 @@ def _missing_kernel_error(series: Optional[str], matching: List[UmlKernel]) -> L
     ]
     if outdated:
         text += f", and {outdated[0].path} has another configuration than this softrdma's"
-        remedy += f", or install both packages in one version: apt install softrdma {PACKAGE}"
+        remedy += f", or install both packages in one version: apt install softrdma {trust.KERNEL_PACKAGE}"
     elif unreadable:
         text += f", and {unreadable[0]} is damaged (its manifest is missing or broken)"
-        remedy += f", or install it again: apt install --reinstall {PACKAGE}"
+        remedy += f", or {trust.reinstall_remedy()}"
     elif trust.PROGRAM_PARENT == "/usr/share/softrdma" and not series:
-        remedy += f", or install it: apt install {PACKAGE}"
+        remedy += f", or install it: apt install {trust.KERNEL_PACKAGE}"
     return Unavailable(f"{text}; {remedy}")
 
 

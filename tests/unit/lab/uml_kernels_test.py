@@ -150,7 +150,7 @@ class Installed(InPrefix):
 
     def test_damaged_kernel_names_its_fix(self) -> None:
         fixes = {
-            "6.12": (self.make_packaged_kernel("6.12.1"), "apt install --reinstall softrdma-uml"),
+            "6.12": (self.make_packaged_kernel("6.12.1"), "unpack or install softrdma 0.1.0 again"),
             "6.13": (self.make_cached_kernel("6.13.1-1"), "softrdma kernel build 6.13"),
         }
         for series, (path, fix) in fixes.items():
@@ -172,7 +172,7 @@ class Installed(InPrefix):
             status, output = self.softrdma("kernel", "path")
             self.assertEqual(status, 77)
             self.assertIn(f"{path} is damaged", output)
-            self.assertIn("apt install --reinstall softrdma-uml", output)
+            self.assertIn("unpack or install softrdma 0.1.0 again", output)
             self.assertEqual(output.count("\n"), 1)
 
     def test_packaged_kernel_is_not_removed(self) -> None:
@@ -191,7 +191,7 @@ class Installed(InPrefix):
         for arguments in (("kernel", "path"), ("run", "--in", "uml", "--", "true")):
             status, output = self.softrdma(*arguments)
             self.assertEqual((status, output.count("\n")), (1, 1), output)
-            for text in (path, reason, "apt install --reinstall softrdma-uml"):
+            for text in (path, reason, "unpack or install softrdma 0.1.0 again"):
                 self.assertIn(text, output)
 
     def test_packaged_kernel_that_others_may_write_is_not_run(self) -> None:
@@ -275,7 +275,7 @@ PATCHLEVEL = 1
 SUBLEVEL = 187
 allnoconfig:
 \tgrep -vE 'SMP|NR_CPUS' $(KCONFIG_ALLCONFIG) >.config
-	! grep MAY_HAVE_RUNTIME_DEPS arch/um/drivers/Kconfig # which forbids a static link
+\t! grep MAY_HAVE_RUNTIME_DEPS arch/um/drivers/Kconfig # which forbids a static link
 linux:
 \tmkdir -p include/config
 \techo 6.1.187 >include/config/kernel.release
