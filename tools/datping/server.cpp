@@ -14,6 +14,8 @@ namespace tools::datping {
 namespace {
 
 constexpr DAT_COUNT DTO_EVENTS_PER_CLIENT = 32, CONN_EVENTS_PER_CLIENT = 4;
+constexpr DAT_COUNT MAX_DTO_EVENTS = MAX_CLIENTS * DTO_EVENTS_PER_CLIENT,
+                    MAX_CONN_EVENTS = MAX_CLIENTS * CONN_EVENTS_PER_CLIENT;
 
 std::span<const std::byte> private_data(const DAT_CR_PARAM &cr_param) {
     if (!cr_param.private_data || cr_param.private_data_size <= 0)
@@ -36,10 +38,9 @@ server::server(const options &opts, server_result &result, std::FILE *out)
     , out_(out)
     , ia_(select_ia(opts_.ia, {}).ia)
     , pz_(ia_.create_pz())
-    , dto_evd_(ia_.create_evd(MAX_CLIENTS * DTO_EVENTS_PER_CLIENT, DAT_EVD_DTO_FLAG))
-    , conn_evd_(
-          ia_.create_evd(MAX_CLIENTS * CONN_EVENTS_PER_CLIENT,
-                         static_cast<DAT_EVD_FLAGS>(DAT_EVD_CR_FLAG | DAT_EVD_CONNECTION_FLAG))) {
+    , dto_evd_(ia_.create_evd(MAX_DTO_EVENTS, DAT_EVD_DTO_FLAG))
+    , conn_evd_(ia_.create_evd(
+          MAX_CONN_EVENTS, static_cast<DAT_EVD_FLAGS>(DAT_EVD_CR_FLAG | DAT_EVD_CONNECTION_FLAG))) {
     result_.ia = ia_.name();
     result_.ia_address = ia_.ia_address().to_string();
     result_.library = ia_.provider_library();
@@ -62,8 +63,10 @@ void server::listen() {
 void server::run() {
     listen();
     while (!is_interrupted() && !(opts_.once && num_clients_ > 0 && sessions_.empty())) {
-        check_deadlines();
-        if (!handle_pending_events())
+        const auto pass_begin = clock::now();
+        const bool has_events = handle_pending_events();
+        check_deadlines(pass_begin);
+        if (!has_events)
             wait_for_events();
     }
     while (!sessions_.empty())
@@ -71,18 +74,29 @@ void server::run() {
     log("datping: clients served: {}, rejected: {}\n", result_.served, result_.rejected);
 }
 
-/// Handles all pending events; false if there were none.
+/// Handles at least the events that are pending; false if there were none. Clients that are never
+/// silent cannot keep it here: it handles no more events than the EVDs hold at once.
 bool server::handle_pending_events() {
-    bool has_events = false;
-    while (const auto event = poll_event(dto_evd_.get())) {
-        handle_dto_event(*event);
-        has_events = true;
-    }
-    while (const auto event = poll_event(conn_evd_.get())) {
+    const bool has_dto_events = handle_pending_dto_events();
+    bool has_conn_events = false;
+    for (DAT_COUNT i = 0; i < MAX_CONN_EVENTS; ++i) {
+        const auto event = poll_event(conn_evd_.get());
+        if (!event)
+            break;
         handle_conn_event(*event);
-        has_events = true;
+        has_conn_events = true;
     }
-    return has_events;
+    return has_dto_events || has_conn_events;
+}
+
+bool server::handle_pending_dto_events() {
+    for (DAT_COUNT i = 0; i < MAX_DTO_EVENTS; ++i) {
+        const auto event = poll_event(dto_evd_.get());
+        if (!event)
+            return i > 0;
+        handle_dto_event(*event);
+    }
+    return true;
 }
 
 /// Waits on the EVD that is likely to have the next event; the other one is polled after
@@ -190,8 +204,7 @@ void server::reject(DAT_CR_HANDLE cr, reject_reason reason, const std::string &a
 
 /// A connection has ended, in whatever way. Its BYE may have arrived after dto_evd_ was polled.
 void server::handle_disconnect(session_map::iterator it, DAT_EVENT_NUMBER event) {
-    while (const auto dto_event = poll_event(dto_evd_.get()))
-        handle_dto_event(*dto_event);
+    handle_pending_dto_events();
     session &client = *it->second;
     if (client.current_state() == session::state::ACCEPTED ||
         client.current_state() == session::state::CONNECTED)
@@ -208,18 +221,21 @@ server::session_map::iterator server::remove_session(session_map::iterator it) {
     return sessions_.erase(it);
 }
 
-/// Disconnects clients that are overdue, and ends the sessions whose disconnect event is overdue.
-void server::check_deadlines() {
-    if (clock::now() < next_deadline_check_)
+/// Disconnects clients that were overdue at the beginning of the pass, and ends the sessions whose
+/// disconnect event was. All events from before are handled: a client is not overdue because its
+/// message waited in the EVD while the server was busy with others.
+void server::check_deadlines(clock::time_point pass_begin) {
+    if (pass_begin < next_deadline_check_)
         return;
-    next_deadline_check_ = clock::now() + CHECK_INTERVAL;
+    next_deadline_check_ = pass_begin + CHECK_INTERVAL;
     for (auto it = sessions_.begin(); it != sessions_.end();) {
         session &client = *it->second;
-        if (client.is_overdue() && client.current_state() == session::state::DISCONNECTING) {
+        const bool is_overdue = client.is_overdue(pass_begin);
+        if (is_overdue && client.current_state() == session::state::DISCONNECTING) {
             it = remove_session(it);
             continue;
         }
-        if (client.is_overdue())
+        if (is_overdue)
             client.disconnect(client.overdue_reason());
         ++it;
     }

@@ -22,6 +22,7 @@ class server {
 
     void listen();
     bool handle_pending_events();
+    bool handle_pending_dto_events();
     void wait_for_events();
     void handle_dto_event(const DAT_EVENT &event);
     void handle_conn_event(const DAT_EVENT &event);
@@ -32,7 +33,7 @@ class server {
     void handle_disconnect(session_map::iterator it, DAT_EVENT_NUMBER event);
     /// Returns the next session.
     session_map::iterator remove_session(session_map::iterator it);
-    void check_deadlines();
+    void check_deadlines(clock::time_point pass_begin);
     template <class Function>
     void call_session(session &client, Function function);
     template <class... Args>

@@ -26,8 +26,8 @@ class session {
 
     void handle_established();
     void handle_completion(const DAT_DTO_COMPLETION_EVENT_DATA &dto);
-    /// True if the client is silent or does not disconnect in time.
-    bool is_overdue() const { return clock::now() > deadline_; }
+    /// Whether the client was silent for too long at that time, or did not disconnect in time.
+    bool is_overdue(clock::time_point time) const { return time > deadline_; }
     std::string overdue_reason() const;
     /// Starts to disconnect; the session ends with the disconnect event, or when it is overdue.
     void disconnect(const std::string &problem);
