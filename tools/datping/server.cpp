@@ -14,8 +14,9 @@ namespace tools::datping {
 namespace {
 
 constexpr DAT_COUNT DTO_EVENTS_PER_CLIENT = 32, CONN_EVENTS_PER_CLIENT = 4;
-constexpr DAT_COUNT MAX_DTO_EVENTS = MAX_CLIENTS * DTO_EVENTS_PER_CLIENT,
-                    MAX_CONN_EVENTS = MAX_CLIENTS * CONN_EVENTS_PER_CLIENT;
+constexpr DAT_COUNT MAX_SESSIONS = MAX_CLIENTS + 1; // one of them gives way
+constexpr DAT_COUNT MAX_DTO_EVENTS = MAX_SESSIONS * DTO_EVENTS_PER_CLIENT,
+                    MAX_CONN_EVENTS = MAX_SESSIONS * CONN_EVENTS_PER_CLIENT;
 
 std::span<const std::byte> private_data(const DAT_CR_PARAM &cr_param) {
     if (!cr_param.private_data || cr_param.private_data_size <= 0)
@@ -63,9 +64,9 @@ void server::listen() {
 void server::run() {
     listen();
     while (!is_interrupted() && !(opts_.once && num_clients_ > 0 && sessions_.empty())) {
-        const auto pass_begin = clock::now();
+        pass_begin_ = clock::now();
         const bool has_events = handle_pending_events();
-        check_deadlines(pass_begin);
+        check_deadlines();
         if (!has_events)
             wait_for_events();
     }
@@ -161,16 +162,38 @@ void server::handle_conn_request(const DAT_CR_ARRIVAL_EVENT_DATA &arrival) {
         return reject(arrival.cr_handle, reject_reason::MALFORMED, address,
                       error == decode_error::WRONG_BYTE_ORDER ? "it uses another byte order"
                                                               : "it is not a datping");
-    std::vector<std::uint64_t> sizes;
-    for (const auto &[number, client] : sessions_)
-        sizes.push_back(client->result().size);
-    if (const auto rejected = check_request(request, opts_, sizes))
+    if (const auto rejected = check_limits(request))
         return reject(arrival.cr_handle, rejected->reason, address, rejected->description);
     try {
         accept(arrival.cr_handle, request, address);
     } catch (const std::exception &e) { // dat::error or std::bad_alloc
         reject(arrival.cr_handle, reject_reason::RESOURCES, address, e.what());
     }
+}
+
+/// Why the client is rejected; nothing: it is accepted. For that, a client that pauses may have to
+/// give way. Its session does not count any more, and ends with its disconnect event; until then no
+/// other client gives way.
+std::optional<rejection> server::check_limits(const hello &request) {
+    std::vector<std::uint64_t> numbers;
+    std::vector<client_usage> usages;
+    for (const auto &[number, client] : sessions_) {
+        if (number == leaving_client_)
+            continue;
+        numbers.push_back(number);
+        usages.push_back({.size = client->result().size, .pause = client->pause(pass_begin_)});
+    }
+    const auto rejected = check_request(request, opts_, usages);
+    if (!rejected || sessions_.contains(leaving_client_))
+        return rejected;
+    const auto index = find_client_to_end(request, opts_, usages);
+    if (!index)
+        return rejected;
+    leaving_client_ = numbers[*index];
+    sessions_.at(leaving_client_)
+        ->disconnect(fmt::format("paused for {:.10g} s, and another client needed its slot",
+                                 std::chrono::duration<double>(usages[*index].pause).count()));
+    return {};
 }
 
 /// Accepts the connection with a new session for the client. Throws if that fails.
@@ -224,13 +247,13 @@ server::session_map::iterator server::remove_session(session_map::iterator it) {
 /// Disconnects clients that were overdue at the beginning of the pass, and ends the sessions whose
 /// disconnect event was. All events from before are handled: a client is not overdue because its
 /// message waited in the EVD while the server was busy with others.
-void server::check_deadlines(clock::time_point pass_begin) {
-    if (pass_begin < next_deadline_check_)
+void server::check_deadlines() {
+    if (pass_begin_ < next_deadline_check_)
         return;
-    next_deadline_check_ = pass_begin + CHECK_INTERVAL;
+    next_deadline_check_ = pass_begin_ + CHECK_INTERVAL;
     for (auto it = sessions_.begin(); it != sessions_.end();) {
         session &client = *it->second;
-        const bool is_overdue = client.is_overdue(pass_begin);
+        const bool is_overdue = client.is_overdue(pass_begin_);
         if (is_overdue && client.current_state() == session::state::DISCONNECTING) {
             it = remove_session(it);
             continue;

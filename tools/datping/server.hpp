@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #pragma once
 
+#include "datping/limits.hpp"
 #include "datping/session.hpp"
 
 #include <cstdint>
 #include <cstdio>
 #include <map>
 #include <memory>
+#include <optional>
 
 namespace tools::datping {
 
-/// Serves any number of clients, up to 16 at once, in one thread.
+/// Serves any number of clients, up to MAX_CLIENTS at once, in one thread.
 class server {
   public:
     server(const options &opts, server_result &result, std::FILE *out);
@@ -27,13 +29,14 @@ class server {
     void handle_dto_event(const DAT_EVENT &event);
     void handle_conn_event(const DAT_EVENT &event);
     void handle_conn_request(const DAT_CR_ARRIVAL_EVENT_DATA &arrival);
+    std::optional<rejection> check_limits(const hello &request);
     void accept(DAT_CR_HANDLE cr, const hello &request, const std::string &address);
     void reject(DAT_CR_HANDLE cr, reject_reason reason, const std::string &address,
                 const std::string &description);
     void handle_disconnect(session_map::iterator it, DAT_EVENT_NUMBER event);
     /// Returns the next session.
     session_map::iterator remove_session(session_map::iterator it);
-    void check_deadlines(clock::time_point pass_begin);
+    void check_deadlines();
     template <class Function>
     void call_session(session &client, Function function);
     template <class... Args>
@@ -47,7 +50,9 @@ class server {
     dat::evd_handle dto_evd_, conn_evd_;
     dat::psp_handle psp_;
     session_map sessions_;
-    std::uint64_t num_clients_ = 0; // so far; the number of the last one
+    std::uint64_t num_clients_ = 0;    // so far; the number of the last one
+    std::uint64_t leaving_client_ = 0; // the last one that gave way to another
+    clock::time_point pass_begin_;     // all events from before it are handled, or are being
     clock::time_point next_deadline_check_;
 };
 

@@ -70,6 +70,12 @@ bool session::is_paused() const {
            !send_pending_;
 }
 
+std::chrono::milliseconds session::pause(clock::time_point time) const {
+    if (!is_paused() || time < reply_time_)
+        return {};
+    return std::chrono::duration_cast<std::chrono::milliseconds>(time - reply_time_);
+}
+
 /// Called by the server for each completion on the client's EP.
 void session::handle_completion(const DAT_DTO_COMPLETION_EVENT_DATA &dto) {
     const dto_kind kind = channel::kind_of(dto.user_cookie);
@@ -200,6 +206,7 @@ void session::send_reply(const message &msg) {
 void session::post_reply() {
     reply_queued_ = false;
     send_pending_ = true;
+    reply_time_ = clock::now();
     if (reply_.type == message::kind::DONE && reply_.mode == mode::SEND)
         channel_.post_send_with_incoming(reply_);
     else

@@ -29,6 +29,8 @@ class session {
     /// Whether the client was silent for too long at that time, or did not disconnect in time.
     bool is_overdue(clock::time_point time) const { return time > deadline_; }
     std::string overdue_reason() const;
+    /// For how long the client, at that time, has paused between two rounds; 0: it does not.
+    std::chrono::milliseconds pause(clock::time_point time) const;
     /// Starts to disconnect; the session ends with the disconnect event, or when it is overdue.
     void disconnect(const std::string &problem);
 
@@ -46,7 +48,7 @@ class session {
     served_client client_;
     bool verify_;
     std::chrono::milliseconds timeout_, max_pause_;
-    clock::time_point deadline_;
+    clock::time_point deadline_, reply_time_;
     std::string dto_failure_; // description of a failed DTO; the disconnect event gives the reason
     state state_ = state::ACCEPTED;
     // The length of a message that arrived before the ESTABLISHED event.

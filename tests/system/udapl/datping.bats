@@ -93,7 +93,7 @@ setup() {
 }
 
 @test "rxe: four large clients leave memory for small ones" {
-    start_server rxe -S 32M
+    start_server rxe -S 32M -t 120 # none of them pauses for longer
     local -a clients=()
     for number in {1..4}; do
         "$ping" "$rxe" -S 2049k -c 0 -i 60 -q >/dev/null 2>&1 3>&- &
@@ -122,7 +122,7 @@ setup() {
 }
 
 @test "rxe: a datping server rejects a 17th client" {
-    start_server rxe
+    start_server rxe -t 120 # no client pauses for longer
     local -a clients=()
     for number in {1..16}; do
         "$ping" "$rxe" -c 0 -i 60 -q >/dev/null 2>&1 3>&- &

@@ -8,6 +8,7 @@
 #include "dat_common/to_string.hpp"
 #include "datping/channel.hpp"
 #include "datping/events.hpp"
+#include "datping/limits.hpp"
 #include "datping/pattern.hpp"
 #include "datping/server.hpp"
 #include "fake/fabric.hpp"
@@ -20,6 +21,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <vector>
 
 using namespace tools::datping;
 namespace dat = tools::dat;
@@ -268,6 +270,49 @@ void silent_client_is_ended(void **) {
     assert_string_equal(server->result().clients[0].problem.c_str(), "sent nothing for too long");
 }
 
+/// Clients in all slots, each with a completed round, that may pause for MAX_INTERVAL.
+std::vector<std::unique_ptr<test_client>> take_all_slots(const running_server &server) {
+    std::vector<std::unique_ptr<test_client>> clients;
+    while (clients.size() < MAX_CLIENTS) {
+        clients.push_back(std::make_unique<test_client>(server, make_request(64, MAX_INTERVAL)));
+        clients.back()->expect_established();
+        clients.back()->run_round();
+    }
+    return clients;
+}
+
+/// Clients that pause cannot keep others away for longer than the server's timeout.
+void client_that_paused_longest_gives_way(void **) {
+    const auto server = std::make_unique<running_server>(3);
+    auto clients = take_all_slots(*server);
+    pass_time(TIMEOUT / 2);
+    clients.front()->run_round();
+    pass_time(TIMEOUT / 2 + std::chrono::seconds{1});
+    // A round after a connection event is in a later pass, in which the server reads the clock.
+    test_client too_large(*server, make_request(running_server::MAX_SERVER_SIZE + 1));
+    too_large.expect_conn_event(DAT_CONNECTION_EVENT_PEER_REJECTED);
+    for (auto it = clients.begin() + 2; it != clients.end(); ++it)
+        (*it)->run_round();
+    // The first has paused for less than the timeout, the second for longer.
+    test_client another(*server, make_request(64));
+    another.expect_established();
+    another.run_round();
+    clients[1]->expect_conn_event(DAT_CONNECTION_EVENT_DISCONNECTED);
+    test_client rejected(*server, make_request(64));
+    rejected.expect_conn_event(DAT_CONNECTION_EVENT_PEER_REJECTED);
+    another.finish();
+    clients.erase(clients.begin() + 1);
+    for (auto &client : clients)
+        client->finish();
+    const server_result &result = server->result();
+    assert_int_equal(result.served, MAX_CLIENTS + 1);
+    assert_int_equal(result.failed, 1);
+    assert_int_equal(result.rejected, 2);
+    for (const served_client &client : result.clients)
+        assert_true(client.problem.empty() ||
+                    client.problem == "paused for 11 s, and another client needed its slot");
+}
+
 } // namespace
 
 int main() {
@@ -282,6 +327,7 @@ int main() {
     const CMUnitTest tests[] = {
         cmocka_unit_test(busy_server_keeps_client_that_has_sent),
         cmocka_unit_test(silent_client_is_ended),
+        cmocka_unit_test(client_that_paused_longest_gives_way),
     };
     return cmocka_run_group_tests_name("datping_server", tests, nullptr, nullptr);
 }

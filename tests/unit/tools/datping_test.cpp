@@ -300,11 +300,11 @@ options server_options(std::uint64_t max_size) {
 
 /// The reason of the rejection, or 0.
 int reject_reason_of(std::uint64_t size, std::uint32_t max_silence_ms, const options &opts,
-                     const std::vector<std::uint64_t> &sizes = {}) {
+                     const std::vector<client_usage> &clients = {}) {
     hello request;
     request.size = size;
     request.max_silence_ms = max_silence_ms;
-    const auto rejected = check_request(request, opts, sizes);
+    const auto rejected = check_request(request, opts, clients);
     return rejected ? static_cast<int>(rejected->reason) : 0;
 }
 
@@ -323,23 +323,53 @@ void total_memory_of_clients_is_limited(void **) {
     for (const std::uint64_t max_size : {std::uint64_t{64}, 16 * MIB, 64 * MIB, MAX_SIZE}) {
         const options opts = server_options(max_size);
         const std::uint64_t small = std::min(max_size, max_small_size(opts));
-        std::vector<std::uint64_t> sizes;
+        std::vector<client_usage> clients;
         std::uint64_t total = 0;
-        while (reject_reason_of(max_size, 0, opts, sizes) == 0)
-            sizes.push_back(max_size);
-        assert_int_equal(sizes.size(), max_size > small ? MAX_LARGE_CLIENTS : MAX_CLIENTS);
+        while (reject_reason_of(max_size, 0, opts, clients) == 0)
+            clients.push_back({.size = max_size});
+        assert_int_equal(clients.size(), max_size > small ? MAX_LARGE_CLIENTS : MAX_CLIENTS);
         if (max_size > small)
-            assert_int_equal(reject_reason_of(small + 1, 0, opts, sizes),
+            assert_int_equal(reject_reason_of(small + 1, 0, opts, clients),
                              static_cast<int>(reject_reason::RESOURCES));
-        while (reject_reason_of(small, 0, opts, sizes) == 0)
-            sizes.push_back(small);
-        assert_int_equal(sizes.size(), MAX_CLIENTS);
-        assert_int_equal(reject_reason_of(1, 0, opts, sizes),
+        while (reject_reason_of(small, 0, opts, clients) == 0)
+            clients.push_back({.size = small});
+        assert_int_equal(clients.size(), MAX_CLIENTS);
+        assert_int_equal(reject_reason_of(1, 0, opts, clients),
                          static_cast<int>(reject_reason::BUSY));
-        for (const std::uint64_t size : sizes)
-            total += size;
+        for (const client_usage &client : clients)
+            total += client.size;
         assert_true(total <= 5 * max_size || total <= MAX_CLIENTS * MIB);
     }
+}
+
+/// The index of the client that gives way, or -1.
+int client_to_end(std::uint64_t size, const std::vector<client_usage> &clients) {
+    hello request;
+    request.size = size;
+    const auto index = find_client_to_end(request, server_options(64 * MIB), clients);
+    return index ? static_cast<int>(*index) : -1;
+}
+
+void client_that_gives_way_has_paused_longest(void **) {
+    const std::chrono::milliseconds timeout = options().timeout, moment{1};
+    std::vector<client_usage> clients(MAX_CLIENTS, {.size = 64, .pause = timeout});
+    assert_int_equal(client_to_end(64, clients), -1); // none beyond the timeout
+    clients[3].pause = timeout + moment;
+    assert_int_equal(client_to_end(64, clients), 3);
+    clients[7].pause = timeout + 2 * moment;
+    clients[9].pause = timeout + moment;
+    assert_int_equal(client_to_end(64, clients), 7);
+    assert_int_equal(client_to_end(65 * MIB, clients), -1); // it would be rejected all the same
+}
+
+/// A large request needs the memory of a large client, not only a slot.
+void large_client_gives_way_to_large_one(void **) {
+    const std::chrono::milliseconds timeout = options().timeout, moment{1};
+    std::vector<client_usage> clients(MAX_LARGE_CLIENTS, {.size = 64 * MIB});
+    clients.push_back({.size = 64, .pause = timeout + 2 * moment});
+    assert_int_equal(client_to_end(64 * MIB, clients), -1);
+    clients[2].pause = timeout + moment;
+    assert_int_equal(client_to_end(64 * MIB, clients), 2);
 }
 
 void json_has_results(void **) {
@@ -379,6 +409,8 @@ int main() {
         cmocka_unit_test(served_clients_are_listed_up_to_a_limit),
         cmocka_unit_test(size_and_interval_are_limited),
         cmocka_unit_test(total_memory_of_clients_is_limited),
+        cmocka_unit_test(client_that_gives_way_has_paused_longest),
+        cmocka_unit_test(large_client_gives_way_to_large_one),
         cmocka_unit_test(json_has_results),
     };
     return cmocka_run_group_tests_name("datping", tests, nullptr, nullptr);
