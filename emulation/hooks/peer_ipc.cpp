@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// A file in /dev/shm with one slot per process: its rkeys and one pending request. Mutexes are
-// robust (EOWNERDEAD recovers). A faulty process may write anything there: what is read is checked
-// like data from the network.
+// A file in /dev/shm with one slot per process (slot_lock.hpp): its rkeys and one pending request.
+// Mutexes are robust (EOWNERDEAD recovers). A faulty process may write anything there: what is read
+// is checked like data from the network.
 //
-// Protocol of a slot. The requester, with the slot's mutex, writes `request` and stores REQUESTED;
-// the owner's thread copies the request, checks its memory and changes REQUESTED to ANSWERED; the
-// requester, in any case, ends with IDLE. CLOSED is final.
+// Protocol of a slot. A process takes it with the slot's lock in the file, which it has until it
+// ends, and changes the state from FREE, or that of a dead process, to IDLE. The requester, with
+// the slot's mutex, writes `request` and stores REQUESTED; the owner's thread copies the request,
+// checks its memory and changes REQUESTED to ANSWERED; the requester, in any case, ends with IDLE.
+// CLOSED is final.
 
 #include "peer_ipc.hpp"
 
 #include "core/memory/private_shm.hpp"
 #include "core/memory/robust_mutex.hpp"
+#include "core/memory/slot_lock.hpp"
 
 #include <atomic>
 #include <cerrno>
@@ -24,6 +27,7 @@
 #include <linux/futex.h>
 #include <new>
 #include <pthread.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -33,11 +37,11 @@
 namespace coherdma::emulation::peer_ipc {
 namespace {
 
-constexpr std::uint32_t MAGIC = 0xc0e4d002; // contains the version of the layout
+constexpr std::uint32_t MAGIC = 0xc0e4d003; // contains the version of the layout
 constexpr std::size_t NUM_SLOTS = 64, MAX_RKEYS = 1024, MAX_TEXT = 192, MAX_STACK_TEXT = 3200;
 constexpr timespec ANSWER_TIMEOUT = {0, 300000000};
 
-enum slot_state : std::uint32_t { IDLE, REQUESTED, ANSWERED, CLOSED };
+enum slot_state : std::uint32_t { FREE, IDLE, REQUESTED, ANSWERED, CLOSED };
 
 struct rkey_entry {
     std::uint32_t rkey, driver_id; ///< driver_id 0: the entry is free
@@ -53,21 +57,19 @@ struct check_request {
 };
 
 struct process_slot {
-    pthread_mutex_t mutex;                 ///< for requests, and protects rkeys
-    std::atomic<std::int32_t> pid;         ///< 0: free
-    std::atomic<std::uint64_t> start_time; ///< distinguishes processes with the same PID
-    std::atomic<std::uint32_t> state;      ///< a futex
+    pthread_mutex_t mutex;            ///< for requests, and protects rkeys
+    std::atomic<std::uint32_t> state; ///< a futex
     rkey_entry rkeys[MAX_RKEYS];
     check_request request;
 };
 
 struct shm_layout {
-    std::atomic<std::uint32_t> magic;
-    pthread_mutex_t mutex; ///< to take a slot
+    std::atomic<std::uint32_t> magic; ///< 0: not initialized
     process_slot slots[NUM_SLOTS];
 };
 
 struct {
+    int fd = -1;
     shm_layout *shm = nullptr;
     process_slot *own_slot = nullptr;
 } ipc;
@@ -77,64 +79,75 @@ long futex(std::atomic<std::uint32_t> &word, int operation, std::uint32_t value,
     return syscall(SYS_futex, &word, operation, value, timeout, nullptr, 0);
 }
 
-bool has_live_process(const process_slot &slot) noexcept {
-    const std::int32_t pid = slot.pid.load();
-    return pid > 0 && process_start_time(pid) == slot.start_time.load();
-}
-
-/// Maps the file that all emulating processes of the user share, and creates it if needed. nullptr:
-/// see reason.
-shm_layout *open_shm(std::string &reason) {
-    const std::string name = "coherdma-emulation-" + std::to_string(geteuid());
-    const int fd = open_private_shm(name, reason);
-    if (fd < 0)
-        return nullptr;
+/// Maps the file, and initializes it if it is new. With an exclusive flock on it. nullptr: see
+/// reason.
+shm_layout *map_shm(int fd, const std::string &path, std::string &reason) {
+    reason = path + " is of another version of coherdma; when no emulated program runs, type: rm " +
+             path;
     struct stat status = {};
-    void *mapped = MAP_FAILED;
-    // The first process to lock the file initializes it. The kernel unlocks it if a process dies.
-    int error = lockf(fd, F_LOCK, 0) == 0 && fstat(fd, &status) == 0 ? 0 : errno;
-    // A file of another size has another layout: processes that map it would lose its end.
-    const bool has_layout = status.st_size == 0 || status.st_size == sizeof(shm_layout);
-    if (error == 0 && has_layout)
-        // Allocates now: a store to a hole raises SIGBUS if memory has run out.
-        error = posix_fallocate(fd, 0, sizeof(shm_layout));
-    if (error == 0 && has_layout) {
-        mapped = mmap(nullptr, sizeof(shm_layout), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-        error = errno;
-    }
+    // Processes that map a file of another size would lose its end.
+    if (fstat(fd, &status) == 0 && status.st_size != 0 && status.st_size != sizeof(shm_layout))
+        return nullptr;
+    // Allocates now: a store to a hole raises SIGBUS if memory has run out.
+    const int error = posix_fallocate(fd, 0, sizeof(shm_layout));
+    void *const mapped = error == 0 ? map_slot_file(fd, sizeof(shm_layout)) : MAP_FAILED;
     if (mapped == MAP_FAILED) {
-        const std::string path = "/dev/shm/" + name;
-        reason = has_layout ? path + ": " + std::strerror(error)
-                            : path +
-                                  " is of another version of coherdma; when no emulated program "
-                                  "runs, type: rm " +
-                                  path;
-        close(fd);
+        reason = path + ": " + std::strerror(error != 0 ? error : errno);
         return nullptr;
     }
     auto *const shm = static_cast<shm_layout *>(mapped);
-    if (shm->magic.load() != MAGIC) {
-        std::memset(mapped, 0, sizeof(shm_layout));
-        init_robust_mutex(shm->mutex);
-        for (process_slot &slot : shm->slots)
-            init_robust_mutex(slot.mutex);
-        shm->magic.store(MAGIC);
+    const std::uint32_t magic = shm->magic.load();
+    if (magic == MAGIC)
+        return shm;
+    if (magic != 0) { // processes of that version may use it
+        munmap(mapped, sizeof(shm_layout));
+        return nullptr;
     }
-    close(fd); // unlocks it
+    std::memset(mapped, 0, sizeof(shm_layout));
+    for (process_slot &slot : shm->slots)
+        init_robust_mutex(slot.mutex);
+    shm->magic.store(MAGIC); // last: if this process dies before, the next one initializes it
     return shm;
 }
 
+/// Opens the file that all emulating processes of the user share, and creates it if needed. False:
+/// see reason.
+bool open_shm(std::string &reason) {
+    const std::string name = "coherdma-emulation-" + std::to_string(geteuid());
+    const int fd = open_private_shm(name, reason);
+    if (fd < 0)
+        return false;
+    close_at_fork(fd);
+    const std::string path = "/dev/shm/" + name;
+    // The first process to lock the file initializes it. The kernel unlocks it if a process dies.
+    if (flock(fd, LOCK_EX) == 0) {
+        ipc.shm = map_shm(fd, path, reason);
+        flock(fd, LOCK_UN);
+    } else {
+        reason = path + ": " + std::strerror(errno);
+    }
+    if (ipc.shm == nullptr) {
+        close_slot_file(fd);
+        return false;
+    }
+    ipc.fd = fd; // stays open: it has the lock of the slot
+    return true;
+}
+
 /// Takes a free slot, or that of a dead process, for this one. nullptr: there is none.
-process_slot *claim_slot(shm_layout &shm) noexcept {
-    const robust_lock_guard guard(shm.mutex);
-    for (process_slot &slot : shm.slots) {
-        if (!guard || has_live_process(slot))
+process_slot *claim_slot() noexcept {
+    for (unsigned i = 0; i < NUM_SLOTS; ++i) {
+        process_slot &slot = ipc.shm->slots[i];
+        // The kernel releases the lock of a process after all its threads have left their memory:
+        // no thread of the slot's former process stores to it now.
+        if (!lock_slot(ipc.fd, i))
             continue;
-        const robust_lock_guard slot_guard(slot.mutex);
+        // Its rkeys may still be read; the mutex orders that with the stores below.
+        const robust_lock_guard guard(slot.mutex);
+        if (!guard)
+            continue;
         std::memset(slot.rkeys, 0, sizeof slot.rkeys);
         slot.state.store(IDLE);
-        slot.start_time.store(process_start_time(getpid()));
-        slot.pid.store(getpid());
         return &slot;
     }
     return nullptr;
@@ -251,10 +264,11 @@ const std::string &stack_text_of(const stack_trace &stack) {
 /// Takes a slot for this process in the file that all emulating processes of the user share, and
 /// starts the thread that answers requests of peers.
 void open_slot() {
-    std::string reason = "there are more than 64 processes";
-    ipc.shm = open_shm(reason);
-    if (ipc.shm != nullptr)
-        ipc.own_slot = claim_slot(*ipc.shm);
+    std::string reason;
+    if (open_shm(reason)) {
+        reason = "there are more than 64 processes";
+        ipc.own_slot = claim_slot();
+    }
     if (ipc.own_slot == nullptr) {
         process_state().log.note(
             "requests of other processes on memory of this process are not checked: " + reason);
@@ -276,7 +290,6 @@ void close_slot() noexcept {
     if (ipc.own_slot == nullptr)
         return;
     const robust_lock_guard guard(ipc.own_slot->mutex);
-    ipc.own_slot->pid.store(0);
     ipc.own_slot->state.store(CLOSED);
     futex(ipc.own_slot->state, FUTEX_WAKE, INT_MAX, nullptr);
 }
@@ -310,12 +323,14 @@ void request_check(rdma_driver_id driver_id, std::uint32_t rkey, std::uint64_t r
     if (ipc.shm == nullptr)
         return;
     process_slot *owner = nullptr;
-    for (process_slot &slot : ipc.shm->slots) {
-        if (&slot == ipc.own_slot || slot.pid.load() == 0)
+    for (unsigned i = 0; i < NUM_SLOTS; ++i) {
+        process_slot &slot = ipc.shm->slots[i];
+        const std::uint32_t state = slot.state.load();
+        if (&slot == ipc.own_slot || state == FREE || state == CLOSED)
             continue;
         const robust_lock_guard guard(slot.mutex);
         if (!guard || !has_memory(slot, driver_id, rkey, remote_addr, length) ||
-            !has_live_process(slot))
+            !is_slot_locked(ipc.fd, i))
             continue;
         if (owner != nullptr)
             return; // ambiguous

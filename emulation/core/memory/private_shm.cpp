@@ -17,6 +17,8 @@ namespace {
 std::string describe_exposure(const struct stat &status) {
     if (S_ISLNK(status.st_mode))
         return "is a symbolic link";
+    if (S_ISDIR(status.st_mode))
+        return "is a folder";
     if (!S_ISREG(status.st_mode))
         return "is not a regular file";
     if (status.st_uid != geteuid())
@@ -33,7 +35,8 @@ std::string describe_exposure(const struct stat &status) {
 /// The end of a message: what to type. Others than the owner and root cannot remove a file there.
 std::string format_fix(const struct stat &status, const std::string &path) {
     const bool needs_root = geteuid() != 0 && status.st_uid != geteuid();
-    return std::string("; ") + (needs_root ? "as root" : "type") + ": rm " + path;
+    return std::string("; ") + (needs_root ? "as root" : "type") +
+           (S_ISDIR(status.st_mode) ? ": rm -r " : ": rm ") + path;
 }
 
 } // namespace

@@ -3,7 +3,6 @@
 // A mutex in memory shared by processes that may die at any moment.
 #pragma once
 
-#include <cstdint>
 #include <pthread.h>
 
 namespace coherdma::emulation {
@@ -24,9 +23,5 @@ class robust_lock_guard {
     pthread_mutex_t &mutex_;
     bool is_locked_;
 };
-
-/// The start time of a process in clock ticks: it differs from that of a later process with the
-/// same PID. 0: there is no such process.
-std::uint64_t process_start_time(std::int32_t pid) noexcept;
 
 } // namespace coherdma::emulation

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// Layout of the file, mostly holes: a header with the mutex and a slot for each process; for each
+// Layout of the file, mostly holes: a header with the mutex and the slots that are taken; for each
 // page its holders, a bit for each slot; the hashes; the device's pages. Each process that has the
-// file open has a flock on it, which ends with the process: a file without one is unused.
+// file open has a flock on it, which ends with the process: a file without one is unused. It also
+// has a slot (slot_lock.hpp): what a process holds whose slot is not locked any more is free.
 
 #include "shm_object.hpp"
 
 #include "private_shm.hpp"
 #include "robust_mutex.hpp"
+#include "slot_lock.hpp"
 
 #include <atomic>
 #include <cerrno>
@@ -25,7 +27,7 @@
 namespace coherdma::emulation {
 namespace {
 
-constexpr std::uint32_t MAGIC = 0xc0e4d101; // contains the version of the layout
+constexpr std::uint32_t MAGIC = 0xc0e4d102; // contains the version of the layout
 constexpr unsigned NUM_SLOTS = 64;
 constexpr std::uint64_t MAX_LENGTH = std::uint64_t{1} << 40; // of the shared memory
 constexpr std::uint64_t HOLDERS_OFFSET = MAX_LENGTH, HASHES_OFFSET = 2 * MAX_LENGTH,
@@ -65,10 +67,7 @@ struct shm_object::header {
     std::atomic<std::uint32_t> magic;
     std::uint32_t hash_bytes;
     pthread_mutex_t mutex;
-    struct {
-        std::int32_t pid; ///< 0: free
-        std::uint64_t start_time;
-    } slots[NUM_SLOTS];
+    std::uint64_t taken_slots; ///< a bit for each slot, also of dead processes
 };
 
 shm_object::shm_object(int fd, header *file_header, std::string name, std::size_t page_size,
@@ -87,6 +86,7 @@ std::shared_ptr<shm_object> shm_object::try_open(const std::string &name, std::s
     const int fd = open_private_shm(name, reason);
     if (fd < 0)
         return nullptr;
+    close_at_fork(fd);
     reason = "/dev/shm/" + name + ": ";
     struct stat status = {};
     void *mapped = MAP_FAILED;
@@ -94,10 +94,10 @@ std::shared_ptr<shm_object> shm_object::try_open(const std::string &name, std::s
     // another process may initialize the file in between, so it is checked under the shared lock.
     const bool is_creator = flock(fd, LOCK_EX | LOCK_NB) == 0;
     if (!is_creator || (ftruncate(fd, 0) == 0 && ftruncate(fd, sizeof(header)) == 0))
-        mapped = mmap(nullptr, sizeof(header), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        mapped = map_slot_file(fd, sizeof(header));
     if (mapped == MAP_FAILED) {
         reason += std::strerror(errno);
-        close(fd);
+        close_slot_file(fd);
         return nullptr;
     }
     auto *const file_header = static_cast<header *>(mapped);
@@ -147,9 +147,8 @@ std::shared_ptr<shm_object> shm_object::open(shm_id id, std::size_t page_size,
 std::uint64_t shm_object::other_live_slots() const noexcept {
     std::uint64_t live = 0;
     for (unsigned i = 0; i < NUM_SLOTS; ++i) {
-        const auto &slot = header_->slots[i];
         const std::uint64_t bit = std::uint64_t{1} << i;
-        if (bit != slot_bit_ && slot.pid > 0 && process_start_time(slot.pid) == slot.start_time)
+        if (bit != slot_bit_ && (header_->taken_slots & bit) != 0 && is_slot_locked(fd_, i))
             live |= bit;
     }
     return live;
@@ -160,15 +159,17 @@ std::uint64_t shm_object::other_live_slots() const noexcept {
 bool shm_object::claim_slot() noexcept {
     const robust_lock_guard guard(header_->mutex);
     if (other_live_slots() == 0) {
-        std::memset(header_->slots, 0, sizeof header_->slots);
+        header_->taken_slots = 0;
         fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, HOLDERS_OFFSET, PAGES_OFFSET);
     }
-    for (unsigned i = 0; i < NUM_SLOTS; ++i)
-        if (header_->slots[i].pid == 0) {
-            header_->slots[i] = {getpid(), process_start_time(getpid())};
-            slot_bit_ = std::uint64_t{1} << i;
-            return true;
-        }
+    for (unsigned i = 0; i < NUM_SLOTS; ++i) {
+        const std::uint64_t bit = std::uint64_t{1} << i;
+        if ((header_->taken_slots & bit) != 0 || !lock_slot(fd_, i))
+            continue;
+        header_->taken_slots |= bit;
+        slot_bit_ = bit;
+        return true;
+    }
     return false;
 }
 
@@ -176,11 +177,11 @@ bool shm_object::claim_slot() noexcept {
 shm_object::~shm_object() {
     if (slot_bit_ != 0) {
         const robust_lock_guard guard(header_->mutex);
-        header_->slots[__builtin_ctzll(slot_bit_)].pid = 0;
+        header_->taken_slots &= ~slot_bit_;
     }
     munmap(header_, sizeof(header));
     unlink_if_unused();
-    close(fd_);
+    close_slot_file(fd_);
 }
 
 void shm_object::unlink_if_unused() noexcept {

@@ -11,13 +11,13 @@ setup() {
     export RDMAV_DRIVERS=$BUILD/provider/libcoherdma COHERDMA_EMULATE=stale
     device=$(device_fact rxe DEVICE)
     shm=/dev/shm/coherdma-emulation-$EUID
-    rm -f "$shm"
+    rm -rf "$shm"
     sysctl -qw fs.protected_regular=0 fs.protected_hardlinks=0 # as strict as the oldest kernels
     holder=''
 }
 teardown() {
     [[ ! $holder ]] || kill "$holder"
-    rm -f "$shm"
+    rm -rf "$shm"
 }
 
 # expect_note NOTE: the device is opened without requests between processes, for that reason.
@@ -87,6 +87,45 @@ os.truncate(fd, $size)"
     chmod 600 "$shm"
     expect_note "$shm is of another version of coherdma; when no emulated program runs, type: rm $shm"
     [[ $(<"$shm") == 'another layout' ]]
+}
+
+@test "a file of another version and the same size is not erased" {
+    ibv_devinfo -d "$device"
+    printf '\x7f' | dd of="$shm" bs=1 conv=notrunc status=none # the first byte of the version
+    cp "$shm" "$BATS_TEST_TMPDIR/before"
+    expect_note "$shm is of another version of coherdma; when no emulated program runs, type: rm $shm"
+    cmp "$shm" "$BATS_TEST_TMPDIR/before"
+}
+
+@test "for a folder, the note has a command that removes it" {
+    mkdir "$shm"
+    expect_note "$shm is a folder; type: rm -r $shm"
+}
+
+# run_sides NAMESPACE OPTION...: both sides of `synced`, each a process of such a namespace, a command. The findings
+# of the server are in server.json.
+run_sides() {
+    folder=$BATS_TEST_TMPDIR python3 -c 'import os, socket, subprocess, sys
+SOCKET = 3  # as synced expects it
+namespace, program, *options = sys.argv[1:]
+sides = []
+for side, end in zip(("server", "client"), socket.socketpair()):
+    env = dict(os.environ, COHERDMA_EMULATE_LOG="{}/{}.json".format(os.environ["folder"], side))
+    command = [*namespace.split(), program, "--" + side, *options]
+    sides.append(subprocess.Popen(command, env=env, pass_fds=[SOCKET], preexec_fn=lambda: os.dup2(end.fileno(), SOCKET)))
+sys.exit(max(side.wait() for side in sides) > 1)' "$1" "$BUILD/tests/system/coherdma/emulation/synced" "${@:2}" 3>&-
+}
+
+@test "processes of two PID namespaces send each other requests" {
+    local call namespace
+    # The server finds that the client reads data that it has not synced, only if the client sends it requests.
+    call=$("$BUILD/tests/system/coherdma/emulation/synced" --list rxe | awk '$2 == "read" && $3 == "server" { print $1 }')
+    for namespace in '' 'unshare --pid --fork --mount-proc'; do
+        rm -f "$BATS_TEST_TMPDIR"/*.json
+        run_sides "$namespace" --only read --without "$call" "$device" "$(device_fact rxe ADDRESS)"
+        cat "$BATS_TEST_TMPDIR/server.json"
+        jq -es 'any(.[]; .missing == "sync before the Read")' "$BATS_TEST_TMPDIR/server.json"
+    done
 }
 
 @test "a full /dev/shm does not end the program" {

@@ -115,6 +115,7 @@ class device_side {
                              PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, mapping.fd,
                              static_cast<off_t>(mapping.file_offset)) != MAP_FAILED);
         }
+        madvise(pages_, size_, MADV_DONTFORK); // a process's mapping keeps the file's locks
         base_ = start - mappings.front().addr % PAGE;
         first_ = mappings.front().addr;
     }

@@ -127,6 +127,13 @@ void other_kinds_of_files_are_refused(void **) {
     assert_refused(file, "is not a regular file; type: rm " + file.path);
 }
 
+void folder_is_refused(void **) {
+    const shm_name file;
+    assert_return_code(mkdir(file.path.c_str(), 0700), 0);
+    assert_refused(file, "is a folder; type: rm -r " + file.path);
+    assert_return_code(rmdir(file.path.c_str()), 0);
+}
+
 /// Another user can give a second name to a file of this user.
 void hard_link_is_refused_and_its_file_kept(void **) {
     const shm_name file;
@@ -222,6 +229,7 @@ int main() {
         cmocka_unit_test(file_that_others_can_open_is_refused),
         cmocka_unit_test(symbolic_link_is_refused),
         cmocka_unit_test(other_kinds_of_files_are_refused),
+        cmocka_unit_test(folder_is_refused),
         cmocka_unit_test(hard_link_is_refused_and_its_file_kept),
         cmocka_unit_test(file_of_another_user_is_refused),
         cmocka_unit_test(ordinary_user_refuses_file_of_root),

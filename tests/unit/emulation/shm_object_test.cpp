@@ -8,7 +8,10 @@
 
 #include <csignal>
 #include <fcntl.h>
+#include <functional>
+#include <sched.h>
 #include <sys/file.h>
+#include <sys/mount.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -274,6 +277,84 @@ void lock_recovered_after_owner_death(void **) {
     close(ready[1]);
 }
 
+/// Runs the function in a process of another PID namespace, with its own /proc. Returns the status
+/// of that process, or NOT_PERMITTED.
+constexpr int NOT_PERMITTED = 77;
+int run_in_pid_namespace(const std::function<int()> &function) {
+    const pid_t child = fork();
+    if (child == 0) {
+        if (unshare(CLONE_NEWPID | CLONE_NEWNS) != 0)
+            _exit(NOT_PERMITTED);
+        const pid_t init = fork();
+        if (init == 0) {
+            const bool has_proc = mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+                                  mount("proc", "/proc", "proc", 0, nullptr) == 0;
+            _exit(has_proc ? function() : NOT_PERMITTED);
+        }
+        int status = 0;
+        _exit(waitpid(init, &status, 0) == init && WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+/// Containers can have one /dev/shm, and each its process IDs.
+void pid_namespaces_share_device_lines(void **) {
+    const shared_pages pages;
+    test_cache cache;
+    const auto device = cache.add_mr(pages.part(0, 0, PAGE));
+    *device->copy_of(pages.bytes[0] + LINE_OFFSET) = DEVICE_DATA;
+    const int status = run_in_pid_namespace([&] {
+        auto *const other = new test_cache;
+        other->remove_files();
+        const auto same = other->add_mr(pages.part(1, 0, 2 * PAGE));
+        return *same->copy_of(pages.bytes[1] + LINE_OFFSET) == DEVICE_DATA ? 0 : 1;
+    });
+    if (status == NOT_PERMITTED)
+        return skip();
+    assert_int_equal(status, 0);
+    assert_int_equal(*device->copy_of(pages.bytes[0] + LINE_OFFSET), DEVICE_DATA);
+    // The process has ended without cleanup: its page is that of the program again.
+    const auto added = cache.add_mr(pages.part(0, PAGE, PAGE));
+    pages.bytes[0][PAGE + 8] = CPU_DATA;
+    sync_writeback(cache, pages.part(0, PAGE + 8, 1));
+    assert_int_equal(*added->copy_of(pages.bytes[0] + PAGE + 8), CPU_DATA);
+}
+
+/// A process dies, and a child that it has forked lives on: the pages of the process are free.
+void child_of_fork_keeps_no_slot(void **) {
+    const shared_pages pages;
+    int ready[2], done[2];
+    assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
+    assert_int_equal(pipe2(done, O_CLOEXEC), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        auto *const other = new test_cache;
+        other->remove_files();
+        const auto same = other->add_mr(pages.part(1, 0, PAGE));
+        *same->copy_of(pages.bytes[1] + LINE_OFFSET) = DEVICE_DATA;
+        const pid_t grandchild = fork();
+        if (grandchild == 0) {
+            close(done[1]);
+            char byte;
+            _exit(write(ready[1], "", 1) == 1 && read(done[0], &byte, 1) == 0 ? 0 : 1);
+        }
+        char byte;
+        const bool is_ready = read(ready[0], &byte, 1) == 1;
+        _exit(is_ready ? 0 : 1); // exits without cleanup
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    test_cache cache;
+    const auto device = cache.add_mr(pages.part(0, 0, PAGE));
+    assert_memory_equal(device->copy_of(pages.bytes[0]), pages.bytes[0], PAGE);
+    for (const int fd : {ready[0], ready[1], done[0], done[1]})
+        close(fd); // the grandchild ends
+}
+
 void shared_object_removed_after_last_user(void **) {
     const shared_pages pages;
     const std::string name = shm_name(pages);
@@ -351,6 +432,8 @@ int main() {
         cmocka_unit_test(reused_address_gets_new_pages),
         cmocka_unit_test(line_size_separates_device_pages),
         cmocka_unit_test(lock_recovered_after_owner_death),
+        cmocka_unit_test(pid_namespaces_share_device_lines),
+        cmocka_unit_test(child_of_fork_keeps_no_slot),
         cmocka_unit_test(shared_object_removed_after_last_user),
         cmocka_unit_test(foreign_shm_file_is_not_used),
         cmocka_unit_test(shared_memory_is_not_poisoned),
