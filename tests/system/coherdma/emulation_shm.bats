@@ -30,7 +30,7 @@ expect_note() {
 }
 # run_as_other_user SCRIPT: in Python, which has the path of the file in argv, until the test ends.
 run_as_other_user() {
-    setpriv --reuid 65534 --regid 65534 --clear-groups python3 -c "import fcntl, os, signal, sys
+    setpriv --reuid 65534 --regid 65534 --clear-groups /usr/bin/python3 -c "import fcntl, os, signal, sys
 $1
 print('ready', flush=True)
 signal.pause()" "$shm" >"$BATS_TEST_TMPDIR/holder.out" 2>&1 3>&- &
@@ -105,7 +105,7 @@ os.truncate(fd, $size)"
 # run_sides NAMESPACE OPTION...: both sides of `synced`, each a process of such a namespace, a command. The findings
 # of the server are in server.json.
 run_sides() {
-    folder=$BATS_TEST_TMPDIR python3 -c 'import os, socket, subprocess, sys
+    folder=$BATS_TEST_TMPDIR /usr/bin/python3 -c 'import os, socket, subprocess, sys
 SOCKET = 3  # as synced expects it
 namespace, program, *options = sys.argv[1:]
 sides = []
