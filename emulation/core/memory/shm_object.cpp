@@ -37,6 +37,14 @@ std::string name_prefix() {
     return "coherdma-emulation-" + std::to_string(geteuid()) + "-";
 }
 
+/// Removes the file unless another process has it open. Who removes it has it locked, so an inode
+/// that has a name has this one.
+void unlink_unused_file(int fd, const char *name) noexcept {
+    struct stat status = {};
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &status) == 0 && status.st_nlink != 0)
+        shm_unlink(name);
+}
+
 /// Removes files of processes that were killed.
 void remove_unused_files() {
     const std::string prefix = name_prefix();
@@ -49,8 +57,7 @@ void remove_unused_files() {
         const int fd = shm_open(entry->d_name, O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0);
         if (fd < 0)
             continue;
-        if (flock(fd, LOCK_EX | LOCK_NB) == 0)
-            shm_unlink(entry->d_name);
+        unlink_unused_file(fd, entry->d_name);
         close(fd);
     }
     closedir(dir);
@@ -185,9 +192,7 @@ shm_object::~shm_object() {
 }
 
 void shm_object::unlink_if_unused() noexcept {
-    struct stat status = {};
-    if (flock(fd_, LOCK_EX | LOCK_NB) == 0 && fstat(fd_, &status) == 0 && status.st_nlink != 0)
-        shm_unlink(name_.c_str());
+    unlink_unused_file(fd_, name_.c_str());
 }
 
 std::uint64_t shm_object::page_offset(std::uint64_t offset) noexcept {

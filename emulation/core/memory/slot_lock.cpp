@@ -6,16 +6,30 @@
 #include <mutex>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <vector>
 
 namespace coherdma::emulation {
 namespace {
 
+/// A program that closes all descriptors may since have got the number for a file of its own.
+struct slot_file {
+    int fd;
+    dev_t device;
+    ino_t inode;
+
+    void close_if_unchanged() const noexcept {
+        struct stat status = {};
+        if (fstat(fd, &status) == 0 && status.st_dev == device && status.st_ino == inode)
+            close(fd);
+    }
+};
+
 /// Never freed: it is used until the process ends.
 struct slot_files {
     std::mutex mutex;
-    std::vector<int> fds;
+    std::vector<slot_file> open;
 } *files = new slot_files;
 
 void lock_files() {
@@ -25,9 +39,9 @@ void unlock_files() {
     files->mutex.unlock();
 }
 void close_files_in_child() {
-    for (const int fd : files->fds)
-        close(fd);
-    files->fds.clear();
+    for (const slot_file &file : files->open)
+        file.close_if_unchanged();
+    files->open.clear();
     files->mutex.unlock();
 }
 
@@ -46,14 +60,19 @@ void close_at_fork(int fd) {
     static const bool has_handlers =
         pthread_atfork(lock_files, unlock_files, close_files_in_child) == 0;
     static_cast<void>(has_handlers);
+    struct stat status = {};
+    fstat(fd, &status);
     const std::lock_guard guard(files->mutex);
-    files->fds.push_back(fd);
+    files->open.push_back({.fd = fd, .device = status.st_dev, .inode = status.st_ino});
 }
 
 void close_slot_file(int fd) noexcept {
     const std::lock_guard guard(files->mutex);
-    std::erase(files->fds, fd);
-    close(fd);
+    std::erase_if(files->open, [fd](const slot_file &file) {
+        if (file.fd == fd)
+            file.close_if_unchanged();
+        return file.fd == fd;
+    });
 }
 
 void *map_slot_file(int fd, std::size_t length) noexcept {
@@ -70,7 +89,7 @@ bool lock_slot(int fd, unsigned slot) noexcept {
 
 bool is_slot_locked(int fd, unsigned slot) noexcept {
     struct flock lock = byte_lock(slot);
-    return fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+    return fcntl(fd, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
 }
 
 } // namespace coherdma::emulation

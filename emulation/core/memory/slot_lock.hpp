@@ -11,7 +11,7 @@ namespace coherdma::emulation {
 
 /// Closes the file in children of fork(): they would keep its locks after this process has ended.
 void close_at_fork(int fd);
-/// Closes a file that was passed to close_at_fork().
+/// Closes a file that was passed to close_at_fork(), unless the program has closed it.
 void close_slot_file(int fd) noexcept;
 /// Maps the file's beginning. Children of fork() do not inherit the mapping: like the descriptor,
 /// it would keep the locks. MAP_FAILED: see errno.
@@ -19,7 +19,7 @@ void close_slot_file(int fd) noexcept;
 
 /// Locks the slot for this open file. False: another one has the slot.
 [[nodiscard]] bool lock_slot(int fd, unsigned slot) noexcept;
-/// Whether another open file has the slot.
+/// Whether another open file has the slot. True if that cannot be known: what it holds is kept.
 [[nodiscard]] bool is_slot_locked(int fd, unsigned slot) noexcept;
 
 } // namespace coherdma::emulation
