@@ -210,10 +210,15 @@ def remove_devices_of_run(owner: str) -> None:
 
 
 def _remove_abandoned_locks() -> None:
-    """Remove the files of runs that were killed. A new one is locked before others can lock the records."""
+    """Remove the files of runs that were killed and have no device.
+
+    A new one is locked before others can lock the records. That of a run whose worker was killed is
+    the sign for its front process that there may be devices to remove.
+    """
+    kept = {_run_lock_path(record["owner"]) for record in read_records() if record.get("owner")}
     for name in os.listdir(RECORDS_FOLDER):
         path = os.path.join(RECORDS_FOLDER, name)
-        if RUN_LOCK_NAME.fullmatch(name) and not locks.is_locked(path):
+        if RUN_LOCK_NAME.fullmatch(name) and path not in kept and not locks.is_locked(path):
             os.unlink(path)
 
 

@@ -103,6 +103,19 @@ class Owners(unittest.TestCase):
         self.assertIn("states: ['up']\nremoved: ['rxe0']\n", output)
         self.assertEqual(os.listdir(self.records), [".lock"])
 
+    def test_front_process_removes_devices_of_its_killed_worker_after_another_down(self) -> None:
+        run = self.start_run([])
+        run.kill()
+        run.communicate()
+        script = """
+    (record,) = device_lifecycle.read_records()
+    device_lifecycle.bring_up("siw", name="siw5")
+    print(device_lifecycle.take_down(["siw5"]))
+    device_lifecycle.remove_devices_of_run(record["owner"])
+"""
+        self.assertEqual(self.start(script, []).communicate()[0], "['siw5']\n")
+        self.assertEqual(os.listdir(self.records), [".lock"])
+
     @unittest.skipIf(os.geteuid() != 0, "needs root")
     def test_state_for_a_user_who_cannot_open_the_lock(self) -> None:
         os.chmod(self.folder, 0o755)
