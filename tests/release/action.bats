@@ -17,6 +17,7 @@ step() { "$BATS_TEST_DIRNAME/run_step" "$BATS_TEST_DIRNAME/../../action.yml" "$@
 
 @test "a job unpacks the archive, and runs commands with a device of each driver" {
     step 0 "archive=$archive" "sha256=$sha256"
+    step 0 "archive=$archive" "sha256=${sha256^^}" # in another step of the job
     for driver in rxe siw both; do
         run -0 step 1 driver=$driver "run=
             ls /sys/class/infiniband | tee devices

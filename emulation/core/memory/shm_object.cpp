@@ -37,8 +37,8 @@ std::string name_prefix() {
     return "coherdma-emulation-" + std::to_string(geteuid()) + "-";
 }
 
-/// Removes the file unless another process has it open. Who removes it has it locked, so an inode
-/// that has a name has this one.
+/// Removes the file unless another process has it open. A process removes only what it has locked:
+/// if the locked file has a name at all, no other file has taken the name.
 void unlink_unused_file(int fd, const char *name) noexcept {
     struct stat status = {};
     if (flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &status) == 0 && status.st_nlink != 0)

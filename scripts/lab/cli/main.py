@@ -282,7 +282,7 @@ def _run_bench(options: argparse.Namespace) -> int:
     program = os.path.join(os.path.dirname(run_local.__file__), "bench.py")
     output_format = "json" if options.json else "table"
     drivers = run_command.DRIVERS[options.driver]
-    argv = ["/usr/bin/python3", "-I", program, output_format, str(options.hosts), *drivers]
+    argv = [sys.executable, "-I", program, output_format, str(options.hosts), *drivers]
     run_options = make_parser().parse_args(["run", "--", *argv])
     for name in ("backend", "driver", "hosts", "kernel", "quiet", "launcher"):
         setattr(run_options, name, getattr(options, name))

@@ -10,6 +10,7 @@ SOFTRDMA_OLD_LISTS or the system's apt permits old ones.
 import contextlib
 import os
 import re
+import shutil
 import time
 from typing import List, NamedTuple, Optional
 
@@ -316,6 +317,10 @@ def download_file(uri: str, path: str, size: int, sha256: str) -> None:
             error_class=Unavailable,
             cwd=folder,
         )
+    if os.path.islink(path):  # to a file of a mirror on this machine
+        target = os.path.realpath(path)
+        os.unlink(path)
+        shutil.copyfile(target, path)
     actual_sha256 = files.hash_file(path)
     if actual_sha256 != sha256:
         os.unlink(path)

@@ -3,6 +3,7 @@
 
 import os
 import shlex
+import sys
 from typing import Dict, List, Optional
 
 from .. import LAB_DIR
@@ -19,8 +20,11 @@ esac
 HOST_CASE = """{number}) shift
     export {environment}
     exec {netns_exec}"$@" ;;"""
-ON_SEVERAL_KERNELS = """#!/usr/bin/python3 -IS
-import sys
+# The first line of a script cannot name a Python whose path has blanks.
+ON_SEVERAL_KERNELS = """#!/bin/sh
+exec {python} -IS -c {program} "$@"
+"""
+PROGRAM_ON_SEVERAL_KERNELS = """import sys
 sys.path.insert(0, {path!r})
 from lab.guest import host_exec
 sys.exit(host_exec.main({local_number}, {numbers}, {remote_numbers}, sys.argv[1:]))
@@ -58,11 +62,14 @@ def _script(hosts: List[Host], local_host: Host, member: Optional[ClusterMember]
     if member is None:
         cases = "\n".join(_host_case(hosts, host) for host in hosts)
         return ON_ONE_KERNEL.format(cases=cases, last=len(hosts))
-    return ON_SEVERAL_KERNELS.format(
+    program = PROGRAM_ON_SEVERAL_KERNELS.format(
         path=os.path.dirname(LAB_DIR),
         local_number=local_host.number,
         numbers=[number for number in member.numbers if number not in member.remote_numbers],
         remote_numbers=member.remote_numbers,
+    )
+    return ON_SEVERAL_KERNELS.format(
+        python=shlex.quote(sys.executable), program=shlex.quote(program)
     )
 
 

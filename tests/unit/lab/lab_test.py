@@ -22,7 +22,8 @@ sys.dont_write_bytecode = True
 from lab.cli import main  # noqa: E402
 from lab.core import supervisor  # noqa: E402
 from lab.core.errors import LabError, Unavailable  # noqa: E402
-from lab.devices import hosts, privileges, soft_devices  # noqa: E402
+from lab.core.run_request import ClusterMember  # noqa: E402
+from lab.devices import hosts, on_command, privileges, soft_devices  # noqa: E402
 from lab.protocol import frames  # noqa: E402
 from lab.run import guest_session, initramfs, log_pipe, switch  # noqa: E402
 
@@ -32,6 +33,39 @@ class Gids(unittest.TestCase):
         self.assertEqual(
             soft_devices.ipv4_mapped_gid("198.18.0.1"), "0000:0000:0000:0000:0000:ffff:c612:0001"
         )
+
+
+class OwnPython(unittest.TestCase):
+    """Not each machine has Python as /usr/bin/python3."""
+
+    def test_on_runs_the_python_of_softrdma(self) -> None:
+        with tempfile.TemporaryDirectory() as parent:
+            python = os.path.join(parent, "a python")
+            with open(python, "w", encoding="ascii") as file:
+                file.write(f'#!/bin/sh\necho own >&2\nexec {sys.executable} "$@"\n')
+            os.chmod(python, 0o755)
+            local_host = hosts.Host(number=1, netns=None, devices=[])
+            member = ClusterMember(number=1, numbers=[1, 2], remote_numbers=[])
+            folder = os.path.join(parent, "bin")
+            with unittest.mock.patch.object(sys, "executable", python):
+                on_command.install(folder, [local_host], local_host, member)
+            result = subprocess.run(
+                [os.path.join(folder, "on"), "9"], stderr=subprocess.PIPE, text=True
+            )
+        self.assertEqual(result.returncode, 2)
+        self.assertTrue(result.stderr.startswith("own\non: there is no host '9'"), result.stderr)
+
+    def test_python_that_does_not_know_its_path(self) -> None:
+        program = os.path.join(TOP_FOLDER, "scripts", "softrdma")
+        result = subprocess.run(
+            ["no-path", program, "--version"],
+            executable=os.path.realpath(sys.executable),
+            env={"LC_ALL": "C"},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.assertEqual(result.returncode, 0)
+        self.assertTrue(result.stdout.startswith("softrdma "))
 
 
 class RefusedPrograms(unittest.TestCase):

@@ -2,19 +2,34 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """Which user-mode kernel is run, and which is not built again: the pinned one."""
 
+import filecmp
 import os
 import sys
+import tempfile
 import unittest
 
 import uml_kernels_test
 
 sys.path.insert(0, uml_kernels_test.SCRIPTS)
 
+from lab.core import files  # noqa: E402
+from lab.debian import packages  # noqa: E402
 from lab.kernel import kernel_patches, pinned_kernel  # noqa: E402
 
 PIN = pinned_kernel.read_pin()
 PACKAGED_VERSION = kernel_patches.upstream_version(PIN.version)
 OTHER_SERIES = "99.1"
+
+
+class FileMirror(unittest.TestCase):
+    def test_file_of_a_mirror_on_this_machine_is_copied(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            source, path = os.path.join(folder, "source"), os.path.join(folder, "copy")
+            with open(source, "w", encoding="ascii") as file:
+                file.write("text")
+            packages.download_file(f"file:{source}", path, len("text"), files.hash_file(source))
+            self.assertFalse(os.path.islink(path))
+            self.assertTrue(filecmp.cmp(source, path, shallow=False))
 
 
 class PinnedKernel(uml_kernels_test.InPrefix):
