@@ -206,8 +206,7 @@ std::string report_text(const report &report, const conclusion &conclusion) {
     text += heading("WHAT THIS RUN CANNOT SHOW");
     for (const std::string &limit : conclusion.limits)
         text += list_item(limit);
-    return text + "\n" +
-           paragraph("To send this report, see \"Report a board\" in docs/coherency.md.");
+    return text + "\n" + paragraph("To send this report, see \"Report\" in docs/hardware.md.");
 }
 
 } // namespace tools::selftest

@@ -232,7 +232,7 @@ expect_foreign_refused() { # DRIVER: rping, in both roles
     for driver in rxe siw; do
         run -0 "$tool" selftest "$(device_fact $driver DEVICE)"
         for line in "${lines[@]}"; do ((${#line} <= 80)) || { echo "$line" && return 1; }; done
-        [[ $output == *$'\nCONCLUSION\nAGREES\n'* && ${lines[-1]} == *'docs/coherency.md.' ]]
+        [[ $output == *$'\nCONCLUSION\nAGREES\n'* && ${lines[-1]} == *'docs/hardware.md.' ]]
         run -0 "$tool" selftest "$(device_fact $driver DEVICE)" --json
         for secret in "$(uname -n)" "$(device_fact $driver ADDRESS)" /sys/class/net/*/address \
             /sys/class/infiniband/*/ports/1/gids/0 /sys/class/infiniband/*/node_guid; do

@@ -438,7 +438,7 @@ void text_has_80_columns_and_all_sections(void **) {
     assert_contains(text, "Not read: a reason");
     report.library.rules[1].coherency = COHERDMA_COHERENT;
     assert_contains(report_text(report, conclude(report)), "\ncoherent: a reason");
-    assert_true(text.ends_with("in docs/coherency.md.\n"));
+    assert_true(text.ends_with("in docs/hardware.md.\n"));
 }
 
 void text_tells_impossible_from_not_run(void **) {
