@@ -40,7 +40,7 @@ file_mapping::~file_mapping() {
 page_store::page_store(std::size_t page_size, std::size_t hash_bytes) noexcept
     : page_size_(page_size)
     , hash_bytes_(hash_bytes)
-    , fd_(memfd_create("coherdma: pages of the device", MFD_CLOEXEC)) {}
+    , file_(memfd_create("coherdma: pages of the device", MFD_CLOEXEC)) {}
 
 namespace {
 
@@ -75,7 +75,7 @@ int page_store::allocate(std::uint64_t offset, std::size_t length) const noexcep
     for (std::size_t done = 0; done < length;) {
         const std::size_t chunk = std::min(CHUNK, length - done);
         const int error =
-            posix_fallocate(fd_, static_cast<off_t>(offset + done), static_cast<off_t>(chunk));
+            posix_fallocate(fd(), static_cast<off_t>(offset + done), static_cast<off_t>(chunk));
         if (error != 0 && error != EINTR)
             return error == ENOSPC ? ENOMEM : error;
         done += error == 0 ? chunk : 0;
@@ -102,7 +102,7 @@ int page_store::map_extent(std::unique_ptr<page_extent> extent, extent_map &exte
         extent->hashes_mapping = std::make_shared<file_mapping>(
             extent->fd, extent->shared->hashes_offset(extent->shm_offset), hash_bytes_for(length));
     } else {
-        extent->fd = fd_;
+        extent->fd = fd();
         extent->file_offset = file_end_;
         file_end_ += length;
         extent->hashes_mapping = std::make_shared<file_mapping>(-1, 0, hash_bytes_for(length));
@@ -168,7 +168,8 @@ int page_store::allocate_extent(page_extent &extent, const visitor &init) {
 
 void page_store::punch_hole(const page_extent &extent, addr_range pages) const noexcept {
     const auto offset = static_cast<off_t>(extent.file_offset + (pages.begin - extent.pages.begin));
-    while (fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset,
+    while (file_.is_open() &&
+           fallocate(fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset,
                      static_cast<off_t>(pages.size())) != 0 &&
            errno == EINTR) {
     }
@@ -220,7 +221,7 @@ bool page_store::is_last_ref(const page_extent &extent, std::uintptr_t addr) con
 /// no extent yet get a new one, and init fills them. Returns 0, an errno, or NO_SHM_OBJECT and sets
 /// *reason: then no reference is taken.
 int page_store::get_pages(addr_range pages, const visitor &init, std::string *reason) {
-    if (fd_ < 0)
+    if (!file_.is_open())
         return ENOMEM;
     extent_map added;
     int error = 0;
@@ -319,8 +320,7 @@ page_store::~page_store() {
     for (const auto &[addr, extent] : extents_)
         free_pages(*extent, extent->pages);
     extents_.clear();
-    if (fd_ >= 0)
-        close(fd_);
+    file_.close();
 }
 
 } // namespace coherdma::emulation

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "addr_range.hpp"
+#include "own_descriptor.hpp"
 #include "shared_mappings.hpp"
 
 #include <cerrno>
@@ -82,7 +83,7 @@ class page_store {
     void unlink_shm() noexcept;
 
     /// The file of private pages.
-    [[nodiscard]] int fd() const noexcept { return fd_; }
+    [[nodiscard]] int fd() const noexcept { return file_.fd(); }
     /// The memory used for pages and hashes.
     [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
 
@@ -101,7 +102,7 @@ class page_store {
     std::uint32_t &ref_count(page_extent &, std::uintptr_t page) const noexcept;
 
     std::size_t page_size_, hash_bytes_, bytes_ = 0;
-    int fd_ = -1;
+    own_descriptor file_;
     std::uint64_t file_end_ = 0;
     extent_map extents_;
     std::map<shm_id, std::weak_ptr<shm_object>> shm_objects_;

@@ -79,7 +79,7 @@ struct shm_object::header {
 
 shm_object::shm_object(int fd, header *file_header, std::string name, std::size_t page_size,
                        std::size_t hash_bytes)
-    : fd_(fd)
+    : file_(fd)
     , header_(file_header)
     , name_(std::move(name))
     , page_size_(page_size)
@@ -155,7 +155,7 @@ std::uint64_t shm_object::other_live_slots() const noexcept {
     std::uint64_t live = 0;
     for (unsigned i = 0; i < NUM_SLOTS; ++i) {
         const std::uint64_t bit = std::uint64_t{1} << i;
-        if (bit != slot_bit_ && (header_->taken_slots & bit) != 0 && is_slot_locked(fd_, i))
+        if (bit != slot_bit_ && (header_->taken_slots & bit) != 0 && is_slot_locked(fd(), i))
             live |= bit;
     }
     return live;
@@ -167,11 +167,11 @@ bool shm_object::claim_slot() noexcept {
     const robust_lock_guard guard(header_->mutex);
     if (other_live_slots() == 0) {
         header_->taken_slots = 0;
-        fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, HOLDERS_OFFSET, PAGES_OFFSET);
+        fallocate(fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, HOLDERS_OFFSET, PAGES_OFFSET);
     }
     for (unsigned i = 0; i < NUM_SLOTS; ++i) {
         const std::uint64_t bit = std::uint64_t{1} << i;
-        if ((header_->taken_slots & bit) != 0 || !lock_slot(fd_, i))
+        if ((header_->taken_slots & bit) != 0 || !lock_slot(fd(), i))
             continue;
         header_->taken_slots |= bit;
         slot_bit_ = bit;
@@ -188,11 +188,12 @@ shm_object::~shm_object() {
     }
     munmap(header_, sizeof(header));
     unlink_if_unused();
-    close_slot_file(fd_);
+    close_slot_file(fd());
 }
 
 void shm_object::unlink_if_unused() noexcept {
-    unlink_unused_file(fd_, name_.c_str());
+    if (file_.is_open())
+        unlink_unused_file(fd(), name_.c_str());
 }
 
 std::uint64_t shm_object::page_offset(std::uint64_t offset) noexcept {
@@ -210,20 +211,20 @@ std::uint64_t shm_object::read_holders(std::uint64_t offset) const noexcept {
     std::uint64_t holders = 0; // none beyond the end of the file
     const auto file_offset =
         static_cast<off_t>(HOLDERS_OFFSET + offset / page_size_ * sizeof holders);
-    return pread(fd_, &holders, sizeof holders, file_offset) == sizeof holders ? holders : 0;
+    return pread(fd(), &holders, sizeof holders, file_offset) == sizeof holders ? holders : 0;
 }
 
 bool shm_object::write_holders(std::uint64_t offset, std::uint64_t holders) const noexcept {
     const auto file_offset =
         static_cast<off_t>(HOLDERS_OFFSET + offset / page_size_ * sizeof holders);
-    return pwrite(fd_, &holders, sizeof holders, file_offset) == sizeof holders;
+    return pwrite(fd(), &holders, sizeof holders, file_offset) == sizeof holders;
 }
 
 /// Allocates now: a store to a hole raises SIGBUS if memory has run out.
 int shm_object::allocate(std::uint64_t file_offset, std::uint64_t length) const noexcept {
     for (;;) {
         const int error =
-            posix_fallocate(fd_, static_cast<off_t>(file_offset), static_cast<off_t>(length));
+            posix_fallocate(fd(), static_cast<off_t>(file_offset), static_cast<off_t>(length));
         if (error != EINTR)
             return error == ENOSPC ? ENOMEM : error;
     }
@@ -246,6 +247,8 @@ bool shm_object::is_last_ref(std::uint64_t offset) const noexcept {
 int shm_object::get_pages(std::uint64_t offset, std::uint64_t length, const page_visitor &init) {
     if (offset > MAX_LENGTH || length > MAX_LENGTH - offset)
         return EFBIG;
+    if (!file_.is_open())
+        return EBADF;
     const robust_lock_guard guard(header_->mutex);
     const std::uint64_t other_slots = other_live_slots();
     const std::uint64_t end = offset + length;
@@ -281,10 +284,12 @@ void shm_object::put_page(std::uint64_t offset, std::uint64_t other_slots) noexc
     if (it == ref_counts_.end() || --it->second != 0)
         return;
     ref_counts_.erase(it);
+    if (!file_.is_open())
+        return;
     const std::uint64_t holders = read_holders(offset) & other_slots;
     write_holders(offset, holders);
     if (holders == 0)
-        fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+        fallocate(fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                   static_cast<off_t>(page_offset(offset)), static_cast<off_t>(page_size_));
 }
 

@@ -6,6 +6,7 @@
 // the program's page as long as a live process holds it.
 #pragma once
 
+#include "own_descriptor.hpp"
 #include "shared_mappings.hpp"
 
 #include <cstdint>
@@ -29,7 +30,7 @@ class shm_object {
     shm_object(const shm_object &) = delete;
     shm_object &operator=(const shm_object &) = delete;
 
-    [[nodiscard]] int fd() const noexcept { return fd_; }
+    [[nodiscard]] int fd() const noexcept { return file_.fd(); }
     /// The offset in the file of the device's page,
     [[nodiscard]] static std::uint64_t page_offset(std::uint64_t offset) noexcept;
     /// and of the hashes of its lines.
@@ -64,7 +65,7 @@ class shm_object {
     [[nodiscard]] int allocate(std::uint64_t file_offset, std::uint64_t length) const noexcept;
     void put_page(std::uint64_t offset, std::uint64_t other_slots) noexcept;
 
-    int fd_;
+    own_descriptor file_;
     header *header_;
     std::string name_;
     std::size_t page_size_, hash_bytes_;

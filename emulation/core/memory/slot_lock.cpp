@@ -2,34 +2,21 @@
 
 #include "slot_lock.hpp"
 
+#include "own_descriptor.hpp"
+
 #include <fcntl.h>
 #include <mutex>
 #include <pthread.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <vector>
 
 namespace coherdma::emulation {
 namespace {
 
-/// A program that closes all descriptors may since have got the number for a file of its own.
-struct slot_file {
-    int fd;
-    dev_t device;
-    ino_t inode;
-
-    void close_if_unchanged() const noexcept {
-        struct stat status = {};
-        if (fstat(fd, &status) == 0 && status.st_dev == device && status.st_ino == inode)
-            close(fd);
-    }
-};
-
 /// Never freed: it is used until the process ends.
 struct slot_files {
     std::mutex mutex;
-    std::vector<slot_file> open;
+    std::vector<own_descriptor> open;
 } *files = new slot_files;
 
 void lock_files() {
@@ -39,8 +26,8 @@ void unlock_files() {
     files->mutex.unlock();
 }
 void close_files_in_child() {
-    for (const slot_file &file : files->open)
-        file.close_if_unchanged();
+    for (const own_descriptor &file : files->open)
+        file.close();
     files->open.clear();
     files->mutex.unlock();
 }
@@ -60,18 +47,16 @@ void close_at_fork(int fd) {
     static const bool has_handlers =
         pthread_atfork(lock_files, unlock_files, close_files_in_child) == 0;
     static_cast<void>(has_handlers);
-    struct stat status = {};
-    fstat(fd, &status);
     const std::lock_guard guard(files->mutex);
-    files->open.push_back({.fd = fd, .device = status.st_dev, .inode = status.st_ino});
+    files->open.emplace_back(fd);
 }
 
 void close_slot_file(int fd) noexcept {
     const std::lock_guard guard(files->mutex);
-    std::erase_if(files->open, [fd](const slot_file &file) {
-        if (file.fd == fd)
-            file.close_if_unchanged();
-        return file.fd == fd;
+    std::erase_if(files->open, [fd](const own_descriptor &file) {
+        if (file.fd() == fd)
+            file.close();
+        return file.fd() == fd;
     });
 }
 

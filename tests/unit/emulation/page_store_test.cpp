@@ -7,8 +7,10 @@
 
 #include <cerrno>
 #include <csignal>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 using namespace emulation_test;
 
@@ -158,6 +160,29 @@ void oversized_get_pages_fails(void **) {
     assert_int_equal(store.count_pages(most), 0);
 }
 
+/// As a program does that closes all descriptors, such as a daemon, and goes on.
+void file_with_the_number_of_the_store_is_unchanged(void **) {
+    const int fd = memfd_create("the program's", MFD_CLOEXEC);
+    assert_int_equal(write(fd, "data", 4), 4);
+    int number = -1;
+    {
+        counted_store store;
+        store.get_pages(pages(0, 1));
+        number = store.pages_of_device.fd();
+        assert_int_equal(dup2(fd, number), number);
+        const auto none = [](addr_range, page_extent &) {
+            fail_msg("no page is expected");
+        };
+        assert_int_equal(store.pages_of_device.get_pages(pages(1, 1), none), ENOMEM);
+        store.pages_of_device.put_pages(pages(0, 1));
+    }
+    char text[5] = {};
+    assert_int_equal(pread(number, text, sizeof text, 0), 4);
+    assert_string_equal(text, "data");
+    close(number);
+    close(fd);
+}
+
 /// The first of two mappings succeeds, the second fails.
 void failed_mmap_undoes_get_pages(void **) {
 #if defined(COHERDMA_ASAN) || defined(COHERDMA_TSAN)
@@ -216,6 +241,7 @@ int main() {
         cmocka_unit_test(visit_finds_parts_in_address_order),
         cmocka_unit_test(repeated_get_and_put_do_not_grow),
         cmocka_unit_test(oversized_get_pages_fails),
+        cmocka_unit_test(file_with_the_number_of_the_store_is_unchanged),
         cmocka_unit_test(failed_mmap_undoes_get_pages),
         cmocka_unit_test(file_size_limit_undoes_get_pages),
     };
