@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #
-# The files of a release ($DIST) in roots of several releases of Debian ($ROOTS), as users without privileges.
+# The files of a release ($DIST) in roots of several systems ($ROOTS), as users without privileges.
 
 bats_require_minimum_version 1.5.0
 source "$BATS_TEST_DIRNAME/../system/lib/lib.bash"
@@ -62,6 +62,13 @@ run_archive() {
 @test "Debian 12: the archive runs where it is unpacked" { run_archive bookworm; }
 @test "Debian 13: the archive runs where it is unpacked" { run_archive trixie; }
 @test "Debian sid: the archive runs where it is unpacked" { run_archive sid; }
+
+@test "a root without glibc: the archive runs where it is unpacked" {
+    # busybox has no stdbuf; this rping ends by itself.
+    RPING=${RPING/stdbuf -oL /}
+    # shellcheck disable=SC2016 # $0 is for the inner shell
+    expect_rping in_root musl sh -c 'tar -xJf /run/dist/softrdma-*.tar.xz && cd softrdma-* && exec bin/softrdma run --hosts 2 -- sh -c "$0"' "$RPING"
+}
 
 # run_wheel RELEASE: pip has no network.
 run_wheel() {
