@@ -69,6 +69,21 @@ run_archive() {
     # shellcheck disable=SC2016 # $0 is for the inner shell
     expect_rping in_root musl sh -c 'tar -xJf /run/dist/softrdma-*.tar.xz && cd softrdma-* && exec bin/softrdma run --hosts 2 -- sh -c "$0"' "$RPING"
 }
+@test "the paths of the archive and of temporary files may have spaces and quotation marks, and be relative" {
+    # shellcheck disable=SC2016 # the variables are for the inner shell
+    run -0 in_root trixie sh -euc 'mkdir "a \"b c" && cd "a \"b c" && python3 -m tarfile -e /run/dist/softrdma-*.tar.xz . && cd softrdma-*
+        bin/softrdma run --quiet -- echo folder
+        TMPDIR=$PWD bin/softrdma run --quiet -- echo absolute
+        TMPDIR=share bin/softrdma run --quiet -- echo relative'
+    [[ $output == $'folder\nabsolute\nrelative' ]]
+}
+@test "an archive on a file system without programs says so" {
+    mkdir noexec
+    # shellcheck disable=SC2016 # the variables are for the inner shell
+    run -77 unshare --mount sh -euc 'mount -t tmpfs -o noexec none noexec && cd noexec && tar -xJf "$1"/softrdma-*.tar.xz
+        exec python3 softrdma-*/bin/softrdma run --in uml -- true' - "$DIST"
+    [[ $output == *'(is its file system mounted noexec?); unpack or install softrdma on another one' ]]
+}
 
 # run_wheel RELEASE: pip has no network.
 run_wheel() {

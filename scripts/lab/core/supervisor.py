@@ -51,7 +51,7 @@ def run(work: Callable[[], int], clean_up_after_worker: Callable[[], None]) -> i
     """
     global _front_pid, _run_folder, _memory_folder
     _front_pid = os.getpid()
-    _run_folder = os.path.join(os.environ.get("TMPDIR") or "/tmp", run_name())
+    _run_folder = os.path.abspath(os.path.join(os.environ.get("TMPDIR") or "/tmp", run_name()))
     _memory_folder = os.path.join(MEMORY_FILE_SYSTEM, run_name())
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, it would not report the worker's end
     signal.pthread_sigmask(signal.SIG_BLOCK, {*STOP_SIGNALS, signal.SIGCHLD})

@@ -60,6 +60,8 @@ def _run_guests(
     with supervisor.Undo() as undo:
         run_folder = temporary_folders.make_run_folder(undo)
         memory_folder = _make_memory_folder(run_folder, undo)
+        _require_no_quotation_mark(memory_folder, "set TMPDIR to another folder")
+        _require_no_quotation_mark(sys.executable, "run softrdma by a Python in another folder")
         # Each program of a guest is a process of the host.
         undo.callback(supervisor.kill_descendants)
         network = _make_network(request, undo)
@@ -100,7 +102,9 @@ def _start_guest(
 ) -> GuestSession:
     """Start the kernel's process. folder: for the files that softrdma gives it.
 
-    memory_folder: for the files that the process makes; member: None: the only host; netdev_ends: the guest's ends of its interfaces.
+    memory_folder: for the files that the process makes, and links to others, whose paths the
+    kernel's command line cannot have if they have a quotation mark; member: None: the only host;
+    netdev_ends: the guest's ends of its interfaces.
     """
     spool_folder, job_path = (os.path.join(folder, name) for name in ("spool", "job.json"))
     console = LogPipe()
@@ -118,6 +122,9 @@ def _start_guest(
         json.dump({**job, **uml_job}, file)
     guest_folder = os.path.join(memory_folder, os.path.basename(folder))
     os.mkdir(guest_folder)
+    launcher_link, job_link = (os.path.join(guest_folder, name) for name in ("softrdma", "job"))
+    os.symlink(request.launcher, launcher_link)
+    os.symlink(job_path, job_link)
     connection, guest_end = socket.socketpair()
     program = os.path.join(kernel_folder, uml_kernels.PROGRAM)
     argv = [program, f"mem={request.memory_mb}M", *options]
@@ -135,7 +142,7 @@ def _start_guest(
         argv.append(f"vec{index}:transport=fd,fd={end.fileno()},mtu={mtu},depth=128,mac={mac}")
     # The guest has the host's files, and so the same Python, which need not be /usr/bin/python3.
     argv += [f"uml_dir={guest_folder}", f'init="{sys.executable}"']
-    argv += ["--", "-IS", f'"{request.launcher}"', "guest", "uml", f'"{job_path}"']
+    argv += ["--", "-IS", f'"{launcher_link}"', "guest", "uml", f'"{job_link}"']
     env = dict(os.environ, TMPDIR=guest_folder)
     guest_end_fd = guest_end.fileno()
     host_number = member.number if member else None
@@ -264,6 +271,14 @@ def _make_memory_folder(run_folder: str, undo: supervisor.Undo) -> str:
         f"a user-mode kernel needs a folder with {progress.format_megabytes(MIN_FREE_MEMORY_BYTES)} free that is not mounted noexec, "
         f"and neither {supervisor.MEMORY_FILE_SYSTEM} nor {os.path.dirname(run_folder)} is one; set TMPDIR to one"
     )
+
+
+def _require_no_quotation_mark(path: str, remedy: str) -> None:
+    """Of a path that the kernel's command line has, which knows no escape."""
+    if '"' in path:
+        raise Unavailable(
+            f"a user-mode kernel cannot use {path}, which has a quotation mark; {remedy}"
+        )
 
 
 def _can_hold_memory(folder: str) -> bool:
