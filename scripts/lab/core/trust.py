@@ -28,24 +28,31 @@ class Untrusted(LabError):
     """Another user could have changed a file that softrdma uses."""
 
 
-def package_lib_folder() -> Optional[str]:
-    """PREFIX/lib/softrdma, if softrdma is installed in PREFIX/share/softrdma."""
+def package_folders() -> List[str]:
+    """Where a softrdma in PREFIX/share/softrdma can have kernels. None in a checkout."""
     if not PROGRAM_PARENT.endswith(SHARE_FOLDER):
-        return None
-    return os.path.join(PROGRAM_PARENT.removesuffix(SHARE_FOLDER), "lib", "softrdma")
+        return []
+    return [
+        os.path.join(PROGRAM_PARENT.removesuffix(SHARE_FOLDER), "lib", "softrdma"),
+        PROGRAM_PARENT,
+    ]
+
+
+def is_debian_package() -> bool:
+    """Whether apt has installed softrdma: not an archive, a wheel or a checkout."""
+    return PROGRAM_PARENT == "/usr" + SHARE_FOLDER
 
 
 def reinstall_remedy() -> str:
     """What to do if files of this installation are damaged or not trusted."""
-    if PROGRAM_PARENT == "/usr" + SHARE_FOLDER:
+    if is_debian_package():
         return f"install it again: apt install --reinstall {KERNEL_PACKAGE}"
     return f"unpack or install softrdma {VERSION} again"
 
 
-def _is_packaged(path: str) -> bool:
-    """Whether the absolute path is that folder, or in it."""
-    folder = package_lib_folder()
-    return folder is not None and f"{path}/".startswith(f"{folder}/")
+def is_packaged(path: str) -> bool:
+    """Whether the absolute path is one of these folders, or in it."""
+    return any(f"{path}/".startswith(f"{folder}/") for folder in package_folders())
 
 
 class _Weakness(NamedTuple):
@@ -95,7 +102,7 @@ def _raise_if_weak(path: str, weaknesses: List[_Weakness]) -> None:
     commands = list(dict.fromkeys(weakness.command for weakness in weaknesses))
     if all(commands):
         remedies.insert(0, f"if no other user has changed it, type: {'; '.join(commands)}")
-        if _is_packaged(path) and not any(_is_packaged(weakness.path) for weakness in weaknesses):
+        if is_packaged(path) and not any(is_packaged(weakness.path) for weakness in weaknesses):
             remedies.pop()  # an installation does not change the folders above
     raise Untrusted(f"{path} is not used: {reasons}; {', or '.join(remedies)}")
 
@@ -145,7 +152,7 @@ def _find_leading_weaknesses(path: str) -> List[_Weakness]:
             text = f"{_writers(info)} may write {leading}, which leads to it (mode {stat.S_IMODE(info.st_mode):04o})"
             command = f"chmod go-w {shlex.quote(leading)}"
             if not _may_change_mode(info):  # of an installed softrdma, an administrator can
-                command = f"sudo {command}" if _is_packaged(path) and info.st_uid == 0 else ""
+                command = f"sudo {command}" if is_packaged(path) and info.st_uid == 0 else ""
             weaknesses.append(_Weakness(leading, text, command))
     return weaknesses
 
@@ -173,7 +180,7 @@ def _leading_paths(path: str, depth: int = 0) -> Iterator[str]:
 
 def _trusted_owners(path: str) -> Set[int]:
     owners = {0, os.geteuid()}
-    if _is_packaged(path):
+    if is_packaged(path):
         # The package's files are as good as its program, which the caller has started. In a user
         # namespace, root's files can have an owner that is not 0.
         owners.add(os.stat(LAB_DIR).st_uid)
@@ -232,7 +239,7 @@ def _writers(info: os.stat_result) -> str:
 
 
 def _remedy(path: str) -> str:
-    if _is_packaged(path):
+    if is_packaged(path):
         return reinstall_remedy()
     return OTHER_CACHE
 

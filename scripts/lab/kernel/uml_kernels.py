@@ -74,11 +74,14 @@ def _missing_kernel_error(series: Optional[str], matching: List[UmlKernel]) -> L
     ]
     if outdated:
         text += f", and {outdated[0].path} has another configuration than this softrdma's"
-        remedy += f", or install both packages in one version: apt install softrdma {trust.KERNEL_PACKAGE}"
+        if trust.is_debian_package():
+            remedy += f", or install both packages in one version: apt install softrdma {trust.KERNEL_PACKAGE}"
+        else:
+            remedy += f", or {trust.reinstall_remedy()}"
     elif unreadable:
         text += f", and {unreadable[0]} is damaged (its manifest is missing or broken)"
         remedy += f", or {trust.reinstall_remedy()}"
-    elif trust.PROGRAM_PARENT == "/usr/share/softrdma" and not series:
+    elif trust.is_debian_package() and not series:
         remedy += f", or install it: apt install {trust.KERNEL_PACKAGE}"
     return Unavailable(f"{text}; {remedy}")
 
@@ -146,14 +149,14 @@ def unfinished_builds() -> List[UnfinishedBuild]:
 
 
 def package_folder() -> Optional[str]:
-    """The folder of the package's kernels, which is trusted; None if there is none."""
-    lib_folder = trust.package_lib_folder()
-    path = os.path.join(lib_folder or "", CACHE_KIND)
-    if not lib_folder or not os.path.isdir(path):
-        return None
-    trust.require_trusted_place(path)
-    trust.require_trusted_folder(path)
-    return path
+    """The folder of the installation's kernels, which is trusted; None if there is none."""
+    for folder in trust.package_folders():
+        path = os.path.join(folder, CACHE_KIND)
+        if os.path.isdir(path):
+            trust.require_trusted_place(path)
+            trust.require_trusted_folder(path)
+            return path
+    return None
 
 
 def _list_folders(folder: Optional[str], suffix: str = "") -> List[str]:

@@ -18,7 +18,7 @@ import subprocess
 import sys
 from typing import List, NamedTuple, Optional, Tuple
 
-from ..core import progress, run_request, supervisor, temporary_folders
+from ..core import progress, run_request, supervisor, temporary_folders, trust
 from ..core.errors import Unavailable
 from ..core.run_request import ClusterMember, RunRequest
 from ..devices import soft_devices
@@ -167,9 +167,12 @@ def _start_guest(
             preexec_fn=prepare_child,
         )  # fmt: skip
     except OSError as problem:
+        remedy = "set SOFTRDMA_CACHE to a folder of another one"
+        if trust.is_packaged(program):
+            remedy = "unpack or install softrdma on another one"
         raise Unavailable(
             f"the user-mode kernel {program} cannot be started: {problem.strerror} "
-            "(is its file system mounted noexec?); set SOFTRDMA_CACHE to a folder of another one"
+            f"(is its file system mounted noexec?); {remedy}"
         ) from problem
     undo.callback(console.append_to, request.console, host_number or 1)
     undo.callback(process.kill)

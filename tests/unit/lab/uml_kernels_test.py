@@ -15,13 +15,14 @@ import tempfile
 import time
 import unittest
 from typing import Callable
+from unittest import mock
 
 TEST_FOLDER = os.path.dirname(os.path.realpath(__file__))
 SCRIPTS = os.path.join(TEST_FOLDER, "..", "..", "..", "scripts")
 sys.path.insert(0, SCRIPTS)
 sys.dont_write_bytecode = True
 
-from lab.core import cache, cache_folder  # noqa: E402
+from lab.core import cache, cache_folder, trust  # noqa: E402
 from lab.kernel import kernel_patches, uml_kernels  # noqa: E402
 
 
@@ -111,6 +112,21 @@ class Installed(InPrefix):
         self.assertEqual((row["from"], row["for"], row["path"]), ("package", "uml", path))
         self.assertFalse(os.path.exists(self.cache_folder))
 
+    def test_kernel_beside_the_code_is_found(self) -> None:
+        # pip install --target keeps the folder share, but not lib.
+        self.package_folder = os.path.join(self.prefix, "share", "softrdma", "uml")
+        path = self.make_packaged_kernel("6.1.187")
+        self.assertEqual(self.softrdma("kernel", "path"), (0, f"{path}/linux\n"))
+        os.chmod(path, 0o777)
+        self.assert_refused(path, "all users may write it")
+
+    def test_package_of_debian_is_repaired_by_apt(self) -> None:
+        with mock.patch.object(trust, "PROGRAM_PARENT", "/usr/share/softrdma"):
+            self.assertIn("apt install --reinstall softrdma-uml", trust.reinstall_remedy())
+            kernel = uml_kernels.UmlKernel("6.1", "6.1.187", "/path", False, True, False, "0")
+            problem = uml_kernels._missing_kernel_error(None, [kernel])
+        self.assertIn("apt install softrdma softrdma-uml", str(problem))
+
     def test_missing_patches_are_listed(self) -> None:
         path = self.make_packaged_kernel("6.1.187")
         manifest = os.path.join(path, cache.MANIFEST)
@@ -143,7 +159,8 @@ class Installed(InPrefix):
             status, output = self.softrdma(*arguments)
             self.assertEqual(status, 77)
             self.assertIn(outdated, output)
-            self.assertIn("apt install softrdma softrdma-uml", output)
+            self.assertIn("unpack or install softrdma 0.1.0 again", output)
+            self.assertNotIn("apt", output)
         self.assertIn("outdated", self.softrdma("kernel", "list")[1])
         current = self.make_cached_kernel("6.1.187")
         self.assertEqual(self.softrdma("kernel", "path"), (0, f"{current}/linux\n"))
