@@ -147,6 +147,8 @@ def _remove_kernels(version: Optional[str], arch: Optional[str]) -> None:
         raise UsageError(f"no kernel {version} in the cache; see: softrdma kernel list")
     cached = [row for row in matching if row["from"] == "cache"]
     package = trust.KERNEL_PACKAGE
+    if not cached and not trust.is_debian_package():
+        raise UsageError(f"kernel {version} is part of this softrdma, in {matching[0]['path']}")
     if not cached:
         raise UsageError(
             f"kernel {version} belongs to the package {package}; remove that: apt remove {package}"
@@ -158,4 +160,5 @@ def _remove_kernels(version: Optional[str], arch: Optional[str]) -> None:
             cache.remove_folder(row["path"])
         progress.print_result(f"{row['release']} ({row['for']}, {row['arch']}) removed")
     if len(cached) < len(matching):
-        progress.note(f"the kernel of the package {package} stays")
+        owner = f"the package {package}" if trust.is_debian_package() else "this softrdma"
+        progress.note(f"the kernel of {owner} stays")
