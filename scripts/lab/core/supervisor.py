@@ -23,7 +23,8 @@ import sys
 import time
 from typing import AbstractSet, Any, Callable, Iterator, List, Optional
 
-from . import progress
+from .. import LAB_DIR
+from . import progress, trust
 from .errors import OK, Interrupted, LabError, Unavailable
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
@@ -32,6 +33,7 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 TERMINAL_SIGNAL = signal.SIGUSR1
 SI_KERNEL = 0x80
 MEMORY_FILE_SYSTEM = "/dev/shm"
+PACKAGE = __name__.partition(".")[0]
 RUN_NAME = r"softrdma\.[0-9]+\.[0-9a-f]{16}"  # a regular expression for run_name()
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
@@ -145,7 +147,12 @@ def _do_work(work: Callable[[], int]) -> int:
         return stop.status
     except BrokenPipeError:
         return 128 + signal.SIGPIPE
+    except ImportError as problem:
+        is_own = str(problem.name).startswith(PACKAGE + ".")
+        return _report_damage(str(problem)) if is_own else _report_bug()
     except OSError as problem:
+        if str(problem.filename).startswith(LAB_DIR + os.sep):
+            return _report_damage(f"{problem.filename}: {problem.strerror}")
         if problem.errno not in (errno.ENOSPC, errno.EDQUOT):
             return _report_bug()
         path = f" for {problem.filename}" if problem.filename else ""
@@ -166,6 +173,12 @@ def flush_output(status: int) -> int:
             progress.error(f"cannot write to standard output: {problem.strerror}")
             return LabError.status
     return status
+
+
+def _report_damage(reason: str) -> int:
+    """Of softrdma's own files."""
+    progress.error(f"this softrdma is damaged: {reason}; {trust.reinstall_remedy()}")
+    return LabError.status
 
 
 def _report_bug() -> int:

@@ -127,6 +127,25 @@ class Installed(InPrefix):
             problem = uml_kernels._missing_kernel_error(None, [kernel])
         self.assertIn("apt install softrdma softrdma-uml", str(problem))
 
+    def test_missing_file_of_softrdma_is_named(self) -> None:
+        lab = os.path.dirname(os.path.dirname(self.config_file))
+        self.make_packaged_kernel("6.1.187")
+        for name, reason in (
+            ("kernel/pinned_kernel", f"{lab}/kernel/pinned_kernel: No such file"),
+            ("kernel/uml.config", f"{lab}/kernel/uml.config: No such file"),
+            ("patches", f"{lab}/patches: No such file"),
+            ("run/run_uml.py", "cannot import name 'run_uml'"),
+            ("run/relay.py", "No module named 'lab.run.relay'"),
+            ("cli/run_command.py", "cannot import name 'run_command'"),
+        ):
+            path = os.path.join(lab, name)
+            os.rename(path, path + ".moved")
+            status, output = self.softrdma("run", "--in", "uml", "--", "true")
+            os.rename(path + ".moved", path)
+            self.assertEqual((status, output.count("\n")), (1, 1), output)
+            self.assertIn(reason, output)
+            self.assertRegex(output, "install .*again")
+
     def test_missing_patches_are_listed(self) -> None:
         path = self.make_packaged_kernel("6.1.187")
         manifest = os.path.join(path, cache.MANIFEST)
