@@ -63,6 +63,7 @@ run_archive() {
 @test "Debian 13: the archive runs where it is unpacked" { run_archive trixie; }
 @test "Debian sid: the archive runs where it is unpacked" { run_archive sid; }
 
+@test "Ubuntu 22.04: the archive runs where it is unpacked" { run_archive jammy; }
 @test "a root without glibc: the archive runs where it is unpacked" {
     # busybox has no stdbuf; this rping ends by itself.
     RPING=${RPING/stdbuf -oL /}
@@ -71,7 +72,7 @@ run_archive() {
 }
 @test "the paths of the archive and of temporary files may have spaces and quotation marks, and be relative" {
     # shellcheck disable=SC2016 # the variables are for the inner shell
-    run -0 in_root trixie sh -euc 'mkdir "a \"b c" && cd "a \"b c" && python3 -m tarfile -e /run/dist/softrdma-*.tar.xz . && cd softrdma-*
+    run -0 --separate-stderr in_root trixie sh -euc 'mkdir "a \"b c" && cd "a \"b c" && python3 -m tarfile -e /run/dist/softrdma-*.tar.xz . && cd softrdma-*
         bin/softrdma run --quiet -- echo folder
         TMPDIR=$PWD bin/softrdma run --quiet -- echo absolute
         TMPDIR=share bin/softrdma run --quiet -- echo relative'
@@ -95,6 +96,7 @@ run_wheel() {
 @test "Debian 12: pip installs the wheel" { run_wheel bookworm; }
 @test "Debian 13: pip installs the wheel" { run_wheel trixie; }
 @test "Debian sid: pip installs the wheel" { run_wheel sid; }
+@test "Ubuntu 22.04: pip installs the wheel" { run_wheel jammy; }
 
 # in_container RELEASE COMMAND...: in the root, in a container without network, capabilities and files to write but
 # /tmp. The archive's files are in /opt/softrdma.
