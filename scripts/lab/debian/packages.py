@@ -2,8 +2,8 @@
 """Debian packages of any suite and architecture, without installing them.
 
 apt gets its own state folder in the cache, so this needs no root and leaves the
-system's package lists alone. The mirror is that of the system's apt, or
-SOFTRDMA_MIRROR; apt verifies its signatures, and the age of its lists unless
+system's package lists alone. The mirror is SOFTRDMA_MIRROR, or that of the
+system's apt, or deb.debian.org if the system is not Debian; apt verifies its signatures, and the age of its lists unless
 SOFTRDMA_OLD_LISTS or the system's apt permits old ones.
 """
 
@@ -17,12 +17,18 @@ from typing import List, NamedTuple, Optional
 from ..core import cache, files, progress, subprocesses, trust
 from ..core.errors import LabError, Unavailable, UsageError
 
+MIRROR, SECURITY_MIRROR = "http://deb.debian.org/debian", "http://deb.debian.org/debian-security"
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 RELEASES = ["bookworm", "trixie", "forky", "sid"]  # oldest first
+ALIASES = ("stable", "testing", "unstable", "oldstable")
 DEFAULT_RELEASE = "bookworm"
 MAX_LISTS_AGE_SECONDS = 24 * 3600
 OLD_LISTS_VARIABLE = "SOFTRDMA_OLD_LISTS"
+# Others than Debian have suites of these names, too. apt prints the suites whose lists it has read.
+INDEX_FORMAT = "$(RELEASE) $(REPO_URI) $(ORIGIN)"
 DOWNLOAD_SETTINGS = ["APT::Sandbox::User=", "Acquire::http::Timeout=20", "Acquire::Retries=2"]
+# apt's errors for a list that is signed with a key that it does not have.
+MISSING_KEY_PATTERN = re.compile(r"NO_PUBKEY [0-9A-F]+|Missing key [0-9A-F]+")
 # apt's error for a list that is older than its signature permits.
 EXPIRED_PATTERN = re.compile(r"Release file for \S+ is expired(?: \([^)]*\))?")
 
@@ -36,6 +42,12 @@ class Package(NamedTuple):
 
 class OldLists(LabError):
     """The mirror has older lists than their signatures permit. Not Unavailable: another suite would hide it."""
+
+
+class MissingKey(LabError):
+    """This system lacks the key of a suite's lists. Not Unavailable: another suite would hide it."""
+
+    status = Unavailable.status
 
 
 class UnreachableSuite(Unavailable):
@@ -118,6 +130,9 @@ class Suite:
                 expired = EXPIRED_PATTERN.search(str(problem))
                 if expired:
                     raise _old_lists_error(self.name, expired.group()) from problem
+                missing_key = MISSING_KEY_PATTERN.search(str(problem))
+                if missing_key:
+                    raise _missing_key_error(self.name, missing_key.group()) from problem
                 raise
             _write_file(stamp, OLD_LISTS_VARIABLE if _are_old_lists_permitted() else "")
 
@@ -263,10 +278,18 @@ def _old_lists_error(suite_name: str, reason: str) -> OldLists:
     )
 
 
+def _missing_key_error(suite_name: str, reason: str) -> MissingKey:
+    return MissingKey(
+        f"the package lists of {suite_name} are signed with a key that this system does not have ({reason}); "
+        "type: apt-get install debian-archive-keyring; if that is older than the key, install the package of "
+        "https://deb.debian.org/debian/pool/main/d/debian-archive-keyring/"
+    )
+
+
 def find_mirrors() -> "tuple[str, Optional[str]]":
     """The URIs of the Debian mirror and of the security archive; None: use no security archive.
 
-    They are those of SOFTRDMA_MIRROR, else of the system's apt.
+    They are those of SOFTRDMA_MIRROR, else of the system's apt, else Debian's.
     """
     configured = os.environ.get("SOFTRDMA_MIRROR")
     if configured:
@@ -274,19 +297,17 @@ def find_mirrors() -> "tuple[str, Optional[str]]":
     subprocesses.require_program("apt-get", "apt", "fetching a kernel")
     main_uri = security_uri = None
     output = subprocesses.capture_output(
-        ["apt-get", "indextargets", "--format", "$(RELEASE) $(REPO_URI)", "Created-By: Packages"]
+        ["apt-get", "indextargets", "--format", INDEX_FORMAT, "Created-By: Packages"]
     )
     for line in output.splitlines():
-        release, _, uri = line.partition(" ")  # such as bookworm, bookworm-updates, stable-security
-        if release.split("-")[0] in (*RELEASES, "stable", "testing", "unstable", "oldstable"):
+        release, uri, origin = line.split(" ", 2)  # release: such as bookworm, stable-security
+        if origin == "Debian" and release.split("-")[0] in (*RELEASES, *ALIASES):
             if release.endswith("-security"):
                 security_uri = security_uri or uri
             else:
                 main_uri = main_uri or uri
     if not main_uri:
-        raise Unavailable(
-            "this system's apt has no Debian mirror; set SOFTRDMA_MIRROR to the address of one"
-        )
+        return MIRROR, SECURITY_MIRROR
     return main_uri, security_uri
 
 
