@@ -13,6 +13,21 @@ from . import locks, progress, supervisor
 from .errors import LabError, Unavailable
 
 MAX_ERROR_LINES = 6
+# Names that differ from those of Debian.
+OTHER_PACKAGE_NAMES = {
+    "dnf": {
+        "iproute2": "iproute",
+        "qemu-system-x86": "qemu-system-x86-core",
+        "qemu-system-arm": "qemu-system-aarch64-core",
+        "xz-utils": "xz",
+    },
+    "apk": {
+        "iproute2": "iproute2 iproute2-rdma",
+        "qemu-system-x86": "qemu-system-x86_64",
+        "qemu-system-arm": "qemu-system-aarch64",
+        "xz-utils": "xz",
+    },
+}
 # A user's PATH may lack the first two, and process 1 of a guest has none.
 SYSTEM_PATH = ":/usr/sbin:/sbin:/usr/bin:/bin"
 
@@ -22,14 +37,26 @@ def _find_program(program: str) -> Optional[str]:
 
 
 def require_programs(packages: Dict[str, str], purpose: str) -> None:
-    """packages: of each program. The error names the packages of those that are missing."""
+    """packages: of each program, by Debian's names. The error names the packages of those that are missing."""
     missing = [program for program in packages if not _find_program(program)]
     if missing:
         verb = "is" if len(missing) == 1 else "are"
         raise Unavailable(
             f"{purpose} needs {' and '.join(missing)}, which {verb} not installed; "
-            f"try: apt-get install {' '.join(dict.fromkeys(packages[program] for program in missing))}"
+            f"try: {_install_command([packages[program] for program in missing])}"
         )
+
+
+def _install_command(packages: List[str]) -> str:
+    """packages: names and options of apt-get."""
+    words = [word for package in packages for word in package.split(" ")]
+    manager = next((name for name in OTHER_PACKAGE_NAMES if _find_program(name)), None)
+    if manager and not _find_program("apt-get"):
+        names = OTHER_PACKAGE_NAMES[manager]
+        words = [names.get(word, word) for word in words if not word.startswith("--")]
+        action = "add" if manager == "apk" else "install"
+        return f"{manager} {action} {' '.join(dict.fromkeys(words))}"
+    return f"apt-get install {' '.join(dict.fromkeys(words))}"
 
 
 def require_program(program: str, package: str, purpose: str) -> str:

@@ -54,6 +54,14 @@ class UnreachableSuite(Unavailable):
     """apt cannot read the package lists of a suite. Another suite may be reachable."""
 
 
+def _require_apt() -> None:
+    if not shutil.which("apt-get"):
+        raise Unavailable(
+            "fetching kernels and packages of Debian needs apt, which this system does not have; use a softrdma "
+            "that has its kernel (an archive or wheel of a release: softrdma run --in uml), or Debian in a container"
+        )
+
+
 def machine_arch() -> str:
     """Debian's name of this machine's architecture."""
     return {"x86_64": "amd64", "aarch64": "arm64"}.get(os.uname().machine, os.uname().machine)
@@ -108,7 +116,7 @@ class Suite:
                 trust.require_trusted_tree(self.folder)
             if _is_fresh(stamp):
                 return
-            subprocesses.require_program("apt-get", "apt", "fetching a kernel")
+            _require_apt()
             cache.require_space(megabytes=300, purpose="package lists")
             cache.remove_folder(self.folder)
             for name in ("state/lists/partial", "cache/archives/partial"):
@@ -294,7 +302,7 @@ def find_mirrors() -> "tuple[str, Optional[str]]":
     configured = os.environ.get("SOFTRDMA_MIRROR")
     if configured:
         return configured, None
-    subprocesses.require_program("apt-get", "apt", "fetching a kernel")
+    _require_apt()
     main_uri = security_uri = None
     output = subprocesses.capture_output(
         ["apt-get", "indextargets", "--format", INDEX_FORMAT, "Created-By: Packages"]
@@ -313,7 +321,7 @@ def find_mirrors() -> "tuple[str, Optional[str]]":
 
 def download_file(uri: str, path: str, size: int, sha256: str) -> None:
     """Download a file by apt, with its proxies. Raises Unavailable if the file is another one."""
-    subprocesses.require_program("apt-config", "apt", "fetching a kernel")
+    _require_apt()
     methods = subprocesses.capture_output(
         ["apt-config", "dump", "--format", "%v%n", "Dir::Bin::methods"]
     ).partition("\n")[0]

@@ -99,6 +99,23 @@ class RequiredPrograms(unittest.TestCase):
             "try: apt-get install make kmod",
         )
 
+    def test_package_manager_of_the_system_is_named(self) -> None:
+        for manager, command in (
+            ("dnf", "dnf install iproute qemu-system-x86-core"),
+            ("apk", "apk add iproute2 iproute2-rdma qemu-system-x86_64"),
+        ):
+            with tempfile.TemporaryDirectory() as folder:
+                program = os.path.join(folder, manager)
+                with open(program, "w", encoding="ascii") as file:
+                    file.write("#!/bin/sh\n")
+                os.chmod(program, 0o755)
+                path = unittest.mock.patch.dict(os.environ, {"PATH": folder})
+                system_path = unittest.mock.patch.object(subprocesses, "SYSTEM_PATH", "")
+                needed = {"ip": "iproute2", "qemu": "qemu-system-x86 --no-install-recommends"}
+                with path, system_path, self.assertRaises(Unavailable) as raised:
+                    subprocesses.require_programs(needed, "it")
+            self.assertTrue(str(raised.exception).endswith(f"try: {command}"), raised.exception)
+
     def test_installed_program_has_absolute_path(self) -> None:
         subprocesses.require_programs({"sh": "dash"}, "a kernel")
         self.assertRegex(subprocesses.require_program("sh", "dash", "a kernel"), "^/.*/sh$")

@@ -78,6 +78,11 @@ class Repositories(unittest.TestCase):
         self.write("sources.list", "")
         self.assertEqual(self.find_mirrors(), DEBIAN)
 
+    def test_system_without_apt_is_told_what_works_there(self) -> None:
+        with mock.patch.dict(os.environ, {"PATH": self.folder}):
+            with self.assertRaisesRegex(Unavailable, "needs apt, .* softrdma run --in uml"):
+                packages.find_mirrors()
+
     @unittest.skipUnless(shutil.which("gpg"), "needs gpg")
     def test_missing_key_names_the_package_that_has_it(self) -> None:
         mirror = self.add_repository("main", "sid", "Debian")
