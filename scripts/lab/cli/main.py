@@ -15,7 +15,7 @@ from . import device_commands, run_command
 
 EPILOG = """examples:
   softrdma run -- ibv_devinfo
-  softrdma run --driver siw -- bash
+  softrdma run --driver siw
   softrdma run --hosts 2 -- sh -c 'on 2 rping -s& sleep 1; rping -ca $HOST2 -C5'
   sudo softrdma up && softrdma list && sudo softrdma down
 exit status: COMMAND's for run; 0 success, 1 failure, 2 usage, 77 not possible
@@ -85,8 +85,8 @@ def make_parser() -> Parser:
     run = add_command(
         "run",
         run_command.run,
-        "run a command where soft RDMA devices exist",
-        usage="softrdma run [OPTIONS] -- COMMAND [ARGUMENT...]",
+        "run a command, or a shell, where soft RDMA devices exist",
+        usage="softrdma run [OPTIONS] [-- COMMAND [ARGUMENT...]]",
     )
     _add_run_options(run)
 

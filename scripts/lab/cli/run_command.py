@@ -15,6 +15,8 @@ from ..devices import soft_devices
 from ..run import peer_key, run_local
 
 DRIVERS = {"rxe": ["rxe"], "siw": ["siw"], "both": ["rxe", "siw"]}
+# Where the command runs, whose programs may be others than this machine's: the caller's shell, or another.
+START_SHELL = 'for shell in "$SHELL" bash; do command -v "$shell" >/dev/null && exec "$shell"; done; exec sh'
 
 
 def run(options: argparse.Namespace) -> int:
@@ -104,7 +106,11 @@ def _make_request(options: argparse.Namespace, key_text: str) -> RunRequest:
 
     argv = options.command[1:] if options.command[:1] == ["--"] else options.command
     if not argv:
-        raise UsageError("run: a command is missing; try: softrdma run -- ibv_devinfo")
+        if not os.isatty(0):
+            raise UsageError(
+                "run: a command is missing, and there is no terminal for a shell; try: softrdma run -- ibv_devinfo"
+            )
+        argv = ["sh", "-c", START_SHELL]
     if not 256 <= options.memory <= 1 << 20:
         raise UsageError(f"--memory {options.memory}: expected megabytes, 256 or more")
     if options.suite not in (None, *packages.RELEASES):
