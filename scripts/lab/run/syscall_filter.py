@@ -158,6 +158,8 @@ def make_rules(
     rules = [
         Rule(CALLS_WITH_STRUCTURES, refuse(errno.ENOSYS)),
         Rule(NETWORK + NAMESPACES + IPC, not_permitted),
+        # User mode without softrdma's patches interrupts its other processors by it.
+        Rule(("rt_tgsigqueueinfo",), SECCOMP_RET_ALLOW, (Condition(0, ALL_BITS, pid),)),
         Rule(KERNEL_INTERFACES + SCHEDULING + SIGNALS + EXTENDED_ATTRIBUTES, not_permitted),
         # The signals of a file's owner.
         Rule(

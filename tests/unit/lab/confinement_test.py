@@ -261,6 +261,7 @@ class ConfinedProcess(unittest.TestCase):
     attempt("signal to the group of another process", lambda: (os.setpgid(0, os.getpgid(peer)), os.kill(0, signal.SIGKILL)))
     attempt("signal to a thread", lambda: libc.tgkill(peer, peer, 9) and (_ for _ in ()).throw(OSError(ctypes.get_errno(), "")))
     attempt("signal by rt_sigqueueinfo", lambda: system_call("rt_sigqueueinfo", peer, 9, bytes(128)))
+    attempt("signal to a thread by rt_tgsigqueueinfo", lambda: system_call("rt_tgsigqueueinfo", peer, peer, 9, bytes(128)))
     attempt("signal by a pidfd", lambda: signal.pidfd_send_signal(os.pidfd_open(peer), signal.SIGKILL))
     attempt("limit", lambda: resource.prlimit(peer, resource.RLIMIT_NOFILE, (1, 1)))
     attempt("scheduling", lambda: os.sched_setscheduler(peer, os.SCHED_BATCH, os.sched_param(0)))
