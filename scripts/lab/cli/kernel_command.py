@@ -9,7 +9,14 @@ from typing import Any, Dict, List, Optional
 from ..core import cache, progress, trust
 from ..core.errors import OK, UsageError
 from ..debian import packages
-from ..kernel import debian_kernels, siw_module, uml_build, uml_kernels
+from ..kernel import (
+    custom_build,
+    custom_kernels,
+    debian_kernels,
+    siw_module,
+    uml_build,
+    uml_kernels,
+)
 
 
 def run(options: argparse.Namespace, drivers: List[str]) -> int:
@@ -19,6 +26,13 @@ def run(options: argparse.Namespace, drivers: List[str]) -> int:
         _list_kernels(options.json)
     elif action == "build":
         build_options = uml_build.BuildOptions(options.jobs or 0, options.verbose)
+        if options.source is not None and os.path.isdir(options.source):
+            named = custom_build.build(options.source, options.name, build_options)
+            progress.print_result(
+                f"user-mode kernel {named.version} is in {progress.abbreviate_home(named.build_folder)}; "
+                f"run it: softrdma run --kernel {named.name}"
+            )
+            return OK
         if options.source is not None:
             built = uml_build.build_in_folder(options.source, options.output, build_options)
         elif options.newest or version:
@@ -45,10 +59,19 @@ def run(options: argparse.Namespace, drivers: List[str]) -> int:
 
 def _check_options(options: argparse.Namespace) -> None:
     if options.action != "build":
-        for name in ("newest", "source", "output", "jobs", "verbose"):
+        for name in ("newest", "source", "output", "name", "jobs", "verbose"):
             if getattr(options, name) not in (None, False):
                 raise UsageError(f"kernel {options.action}: --{name} is an option of kernel build")
-    if (options.source is None) != (options.output is None):
+    is_tree = options.source is not None and os.path.isdir(options.source)
+    if is_tree and options.output is not None:
+        raise UsageError(
+            f"kernel build --source {options.source}: a kernel of a tree is built in the cache folder; omit --output"
+        )
+    if options.name is not None and not is_tree:
+        raise UsageError(
+            f"kernel build --name {options.name}: only a kernel of a tree has a name; add: --source TREE, a folder"
+        )
+    if not is_tree and (options.source is None) != (options.output is None):
         raise UsageError(
             "kernel build: --source FILE and --output DIR need each other; without both it builds into the cache"
         )
@@ -94,6 +117,23 @@ def _kernel_rows() -> List[Dict[str, Any]]:
         }
         for build in uml_kernels.unfinished_builds()
     ]
+    rows += [
+        {
+            "release": kernel.name,
+            "for": "uml" if kernel.is_built else "uml (unfinished)",
+            "arch": packages.machine_arch(),
+            "version": kernel.version,
+            "siw": custom_kernels.read_options(kernel.build_folder).get("RDMA_SIW") == "y",
+            "missing_patches": (
+                custom_kernels.missing_patches(kernel.build_folder, kernel.version)
+                if kernel.is_built
+                else []
+            ),
+            "from": custom_kernels.find_source(kernel.build_folder) or "a tree",
+            "path": kernel.build_folder,
+        }
+        for kernel in custom_build.named_kernels()
+    ]
     return rows + [
         {
             "release": kernel.series,
@@ -134,6 +174,13 @@ def _list_kernels(as_json: bool) -> None:
             progress.print_result(f"{row['release']} lacks {', '.join(row['missing_patches'])}")
 
 
+def _matches(release: str, version: str) -> bool:
+    """Whether the kernel is meant: by its release, its series, or its whole name."""
+    if custom_kernels.is_custom(release):
+        return release == version
+    return debian_kernels.release_matches(release, version)
+
+
 def _remove_kernels(version: Optional[str], arch: Optional[str]) -> None:
     """Remove the matching kernels and unfinished builds from the cache; a package's kernel stays."""
     if not version:
@@ -141,11 +188,11 @@ def _remove_kernels(version: Optional[str], arch: Optional[str]) -> None:
     matching = [
         row
         for row in _kernel_rows()
-        if debian_kernels.release_matches(row["release"], version) and arch in (None, row["arch"])
+        if _matches(row["release"], version) and arch in (None, row["arch"])
     ]
     if not matching:
         raise UsageError(f"no kernel {version} in the cache; see: softrdma kernel list")
-    cached = [row for row in matching if row["from"] == "cache"]
+    cached = [row for row in matching if row["from"] != "package"]
     package = trust.KERNEL_PACKAGE
     if not cached and not trust.is_debian_package():
         raise UsageError(f"kernel {version} is part of this softrdma, in {matching[0]['path']}")

@@ -308,7 +308,7 @@ def _run_version_command(options: argparse.Namespace) -> int:
 def _add_kernel_options(kernel: Parser) -> None:
     kernel.add_argument("action", choices=("list", "build", "fetch", "path", "remove"))
     kernel.add_argument(
-        "version", nargs="?", metavar="V", help="a series such as 6.1, or a release"
+        "version", nargs="?", metavar="V", help="a series such as 6.1, a release, or a name"
     )
     kernel.add_argument("--arch", choices=("amd64", "arm64"), help="default: this machine's")
     kernel.add_argument(
@@ -323,7 +323,13 @@ def _add_kernel_options(kernel: Parser) -> None:
         help="build: the newest kernel source of Debian instead of the pinned one",
     )
     kernel.add_argument(
-        "--source", metavar="FILE", help="build: the kernel source, a tar.xz; with --output"
+        "--source",
+        metavar="TREE",
+        help="build: a kernel tree of yours, which is not changed; or a tar.xz, with --output",
+    )
+    kernel.add_argument(
+        "--name",
+        help="build: the name of the tree's kernel, for run --kernel (default: that of its folder)",
     )
     kernel.add_argument(
         "--output", metavar="DIR", help="build: a new folder instead of the cache; with --source"

@@ -9,9 +9,11 @@ that was made for that kernel version; patches/README.md lists the faults.
   not apply is left out and named in a warning; the manifest of the kernel records it.
 """
 
+import contextlib
 import hashlib
 import os
 import re
+import shutil
 from typing import Iterable, List, NamedTuple
 
 from .. import LAB_DIR
@@ -61,6 +63,29 @@ class PatchSeries(NamedTuple):
             missing.append(patch.name)
         return missing
 
+    def find_missing(self, tree: str) -> List[str]:
+        """The names of the patches that a tree, which is not changed, lacks.
+
+        In a copy of the changed files the patches are taken back, the last one first: what can be taken
+        back is in the tree.
+        """
+        from tempfile import TemporaryDirectory
+
+        git = subprocesses.require_program(
+            "git", "git", "looking for patches in the kernel's source"
+        )
+        missing = []
+        with TemporaryDirectory() as folder:
+            for name in {name for patch in self.patches for name in patch.changed_files}:
+                copy = os.path.join(folder, name)
+                os.makedirs(os.path.dirname(copy), exist_ok=True)
+                with contextlib.suppress(FileNotFoundError):
+                    shutil.copyfile(os.path.join(tree, name), copy)
+            for patch in reversed(self.patches):
+                if _apply(git, patch, folder, "--reverse"):
+                    missing.append(patch.name)
+        return missing[::-1]
+
 
 def upstream_version(package_version: str) -> str:
     """6.1.192 for Debian's version 6.1.192-2."""
@@ -100,12 +125,14 @@ def _read(path: str) -> Patch:
     return Patch(path, start + rest, changed_files)
 
 
-def _apply(git: str, patch: Patch, tree: str) -> str:
+def _apply(git: str, patch: Patch, tree: str, *options: str) -> str:
     """Apply the whole patch, or nothing of it. Returns why it does not apply; empty if it does."""
     # Else git takes a tree below a repository for a part of it, and ignores other files.
     environment = dict(os.environ, GIT_CEILING_DIRECTORIES=os.path.dirname(os.path.abspath(tree)))
     try:
-        subprocesses.run_long([git, "-C", tree, "apply", patch.path], "git apply", env=environment)
+        subprocesses.run_long(
+            [git, "-C", tree, "apply", *options, patch.path], "git apply", env=environment
+        )
     except LabError as problem:
         return str(problem).removeprefix("git apply: ").removeprefix("error: ")
     return ""

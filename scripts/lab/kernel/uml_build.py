@@ -26,6 +26,7 @@ from .uml_kernels import (
     TREE_SUFFIX,
     UmlKernel,
     config_digest,
+    copy_module_lists,
     known_kernels,
     make_kernel,
     read_config,
@@ -68,7 +69,7 @@ def build_pinned(options: BuildOptions = BuildOptions()) -> UmlKernel:
     for kernel in known_kernels():
         if kernel.is_pinned and kernel.is_current and not cache.find_damage(kernel.path):
             return kernel
-    _require_tools()
+    require_tools()
     return _build_into_cache(
         pin.series, pin.version, lambda folder: pinned_kernel.download(pin, folder), options
     )
@@ -76,7 +77,7 @@ def build_pinned(options: BuildOptions = BuildOptions()) -> UmlKernel:
 
 def build_newest(series: Optional[str], options: BuildOptions = BuildOptions()) -> UmlKernel:
     """Build the newest kernel, of the series if one is given, into the cache."""
-    _require_tools()
+    require_tools()
     suite, source = find_newest_source(series)
     series = source.name.removeprefix(pinned_kernel.SOURCE_PREFIX)
 
@@ -155,7 +156,7 @@ def build_in_folder(source: str, folder: str, options: BuildOptions = BuildOptio
         raise UsageError(
             f"--output {folder}: it exists and is not an empty folder; remove it, or choose another"
         )
-    _require_tools()
+    require_tools()
     parent = os.path.dirname(folder)
     with supervisor.Undo() as undo:
         work_folder = (
@@ -178,7 +179,7 @@ def build_in_folder(source: str, folder: str, options: BuildOptions = BuildOptio
         os.mkdir(tree)
         os.mkdir(path)
         _unpack(UNPACK_SOURCE, os.path.abspath(source), tree)
-        series, version = _read_version(tree, source)
+        series, version = read_version(tree, source)
         _prepare_tree(tree, series, version)
         facts = _build_tree(tree, path, options)
         cache.write_manifest(path, {"series": series, "version": version, **facts}, [PROGRAM])
@@ -200,7 +201,7 @@ def _check_source(path: str) -> None:
         raise UsageError(f"--source {path}: not compressed by xz; expected a tar.xz")
 
 
-def _read_version(tree: str, source: str) -> "tuple[str, str]":
+def read_version(tree: str, source: str) -> "tuple[str, str]":
     """The series and the version of the source, such as 6.1 and 6.1.187."""
     try:
         with open(os.path.join(tree, "Makefile"), encoding="utf-8") as file:
@@ -214,7 +215,7 @@ def _read_version(tree: str, source: str) -> "tuple[str, str]":
     return series, version
 
 
-def _require_tools() -> None:
+def require_tools() -> None:
     if packages.machine_arch() != "amd64":
         raise Unavailable(
             f"a user-mode kernel needs amd64, and this machine is {packages.machine_arch()}; use: --in qemu"
@@ -303,16 +304,7 @@ def _copy_results(tree: str, path: str) -> None:
     shutil.copy2(os.path.join(tree, PROGRAM), path)
     strip = subprocesses.require_program("strip", "binutils", "building a kernel")
     subprocesses.capture_output([strip, "--remove-section=.comment", os.path.join(path, PROGRAM)])
-    with open(os.path.join(tree, "include", "config", "kernel.release"), encoding="ascii") as file:
-        release = file.read().strip()
-    modules = os.path.join(path, "lib", "modules", release)
-    os.makedirs(modules)
-    for name in ("modules.builtin", "modules.builtin.modinfo"):
-        shutil.copy2(os.path.join(tree, name), modules)
-    with open(os.path.join(modules, "modules.order"), "w", encoding="ascii"):
-        pass
-    depmod = subprocesses.require_program("depmod", "kmod", "building a kernel")
-    subprocesses.capture_output([depmod, "-b", path, release])
+    copy_module_lists(tree, path)
 
 
 def find_newest_source(series: Optional[str]) -> "tuple[Suite, Package]":

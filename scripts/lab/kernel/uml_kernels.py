@@ -8,16 +8,19 @@ outdated and is not run.
 
 import hashlib
 import os
+import re
+import shutil
 from typing import List, NamedTuple, Optional
 
 from .. import LAB_DIR
-from ..core import cache, progress, trust
+from ..core import cache, progress, subprocesses, trust
 from ..core.errors import LabError, Unavailable
 from ..core.versions import natural_key
 from . import kernel_patches, pinned_kernel
 
 CACHE_KIND = "uml"
 PROGRAM = "linux"
+BUILTIN_LISTS = ("modules.builtin", "modules.builtin.modinfo")
 TREE_SUFFIX = ".tree"  # of the tree of a build that a signal ended
 CONFIG_FILE = os.path.join(LAB_DIR, "kernel", "uml.config")
 # Up to this series the vector driver depends on it.
@@ -33,6 +36,30 @@ class UmlKernel(NamedTuple):
     is_packaged: bool  # is installed, not in the cache
     is_pinned: bool
     config: str  # the digest of its configuration and patches
+
+
+class BootKernel(NamedTuple):
+    """What a run needs of a kernel."""
+
+    program: str
+    version: str
+    build_folder: Optional[str]  # of the caller's kernel, if it is known
+    modules: Optional[str]  # the folder lib/modules; None: it has to be made
+    missing_patches: List[str]
+    max_processors: Optional[int]  # None: not known
+
+
+def find_boot_kernel(series: Optional[str] = None) -> BootKernel:
+    """As find_kernel()."""
+    kernel = find_kernel(series)
+    return BootKernel(
+        program=os.path.join(kernel.path, PROGRAM),
+        version=kernel.version,
+        build_folder=None,
+        modules=os.path.join(kernel.path, "lib", "modules"),
+        missing_patches=missing_patches(kernel.path),
+        max_processors=max_processors(kernel.path),
+    )
 
 
 def find_kernel(series: Optional[str] = None) -> UmlKernel:
@@ -98,7 +125,24 @@ def missing_patches(path: str) -> List[str]:
 
 def max_processors(path: str) -> int:
     """How many processors the kernel in the folder supports: old series only one."""
-    return 1 if cache.read_facts(path).get("processors") == 1 else 2
+    if cache.read_facts(path).get("processors") == 1:
+        return 1
+    with open(CONFIG_FILE, encoding="ascii") as file:
+        return int(re.findall(r"^CONFIG_NR_CPUS=(\d+)$", file.read(), re.MULTILINE)[0])
+
+
+def copy_module_lists(tree: str, path: str) -> None:
+    """Make path/lib/modules/RELEASE of a built tree: the lists of built-in modules, which modprobe reads."""
+    with open(os.path.join(tree, "include", "config", "kernel.release"), encoding="ascii") as file:
+        release = file.read().strip()
+    modules = os.path.join(path, "lib", "modules", release)
+    os.makedirs(modules)
+    for name in BUILTIN_LISTS:
+        shutil.copy2(os.path.join(tree, name), modules)
+    with open(os.path.join(modules, "modules.order"), "w", encoding="ascii"):
+        pass
+    depmod = subprocesses.require_program("depmod", "kmod", "a kernel's list of modules")
+    subprocesses.capture_output([depmod, "-b", path, release])
 
 
 def series_matches(series: str, wanted_series: str) -> bool:

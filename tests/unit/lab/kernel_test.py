@@ -118,6 +118,20 @@ class KernelPatches(unittest.TestCase):
         self.assertEqual(self.line(f"{kernel_patches.SIW_DIR}/c"), "repair")
         self.assertEqual(self.line("a"), "fault")
 
+    def test_patches_that_a_tree_lacks_are_found(self) -> None:
+        series = kernel_patches.series_for("7.2.13")
+        names = [patch.name for patch in series.patches]
+        self.assertEqual(series.find_missing(self.tree), names)
+        self.write(f"{kernel_patches.SIW_DIR}/c", "before\nrepair\nafter\n")
+        self.assertEqual(series.find_missing(self.tree), ["um-repair-a-and-b"])
+        self.write("a", "before\nrepair\nafter\n")  # half of it
+        self.assertEqual(series.find_missing(self.tree), ["um-repair-a-and-b"])
+        self.write("b", "before\nrepair\nafter\n")
+        self.assertEqual(series.find_missing(self.tree), [])
+        os.unlink(os.path.join(self.tree, "b"))
+        self.assertEqual(series.find_missing(self.tree), ["um-repair-a-and-b"])
+        self.assertEqual(self.line("a"), "repair", "the tree was changed")
+
     def test_version_gets_series_of_its_minor_version_or_the_one_before(self) -> None:
         for version, expected in (
             ("6.1.10", "6.1.10"),
