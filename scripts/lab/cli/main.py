@@ -179,7 +179,8 @@ def _add_place_options(parser: Parser, default_driver: str) -> None:
     parser.add_argument(
         "--kernel",
         metavar="V",
-        help="the kernel of the guest, e.g. 6.1 (default: that of the Debian release)",
+        help="the kernel of the guest, e.g. 6.1 (default: that of the Debian release); or a user-mode kernel of yours: "
+        "the path of its program or build folder, or its name",
     )
     parser.add_argument(
         "-q", "--quiet", action="store_true", help="print errors only, no notes and no progress"
@@ -257,6 +258,30 @@ def _add_run_options(run: Parser) -> None:
         metavar="MB",
         help="the memory of a guest in megabytes (default: 2048)",
     )
+    run.add_argument(
+        "--cpus",
+        type=int,
+        metavar="N",
+        help="the processors of each guest (default: 2, or 1 if the machine or the kernel has one)",
+    )
+    run.add_argument(
+        "--append",
+        action="append",
+        default=[],
+        metavar="WORDS",
+        help="add the words to the command line of the guests' kernels, e.g. loglevel=7",
+    )
+    run.add_argument(
+        "--gdb",
+        action="store_true",
+        help="stop user-mode kernels before they begin, and print how gdb connects to them",
+    )
+    run.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="print the command lines of the guests' processes, and start none",
+    )
+    run.add_argument("--json", action="store_true", help="with --dry-run: print JSON")
     run.add_argument(
         "--console", metavar="FILE", help="append the output of the guests' kernels to FILE"
     )

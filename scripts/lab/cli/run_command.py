@@ -6,27 +6,38 @@ Modules that other subcommands do not need are imported in functions.
 
 import argparse
 import os
-from typing import Optional
+import re
+from typing import List, Optional
 
 from ..core import progress, run_request
 from ..core.errors import Unavailable, UsageError
 from ..core.run_request import MAX_HOSTS, RunRequest, Wire
 from ..devices import soft_devices
-from ..run import peer_key, run_local
+from ..run import dry_run, peer_key, run_local
 
 DRIVERS = {"rxe": ["rxe"], "siw": ["siw"], "both": ["rxe", "siw"]}
 # Where the command runs, whose programs may be others than this machine's: the caller's shell, or another.
-START_SHELL = 'for shell in "$SHELL" bash; do command -v "$shell" >/dev/null && exec "$shell"; done; exec sh'
+MAX_PROCESSORS = 64
+# Words of the kernel's command line by which softrdma starts a guest; and what user mode takes for an option.
+LAB_WORD = re.compile(
+    r"-|(mem|ncpus|seccomp|root|rootfstype|rootflags|panic|oops|con\d*|console|ssl\d*|vec\d*|eth\d*|"
+    r"uml_dir|umid|init|rdinit|ubd\w*)([=:]|$)|(ro|rw)$"
+)
+START_SHELL = (
+    'for shell in "$SHELL" bash; do command -v "$shell" >/dev/null && exec "$shell"; done; exec sh'
+)
 
 
 def run(options: argparse.Namespace) -> int:
     """Returns the command's exit status."""
     key_text = os.environ.pop(peer_key.ENVIRONMENT_NAME, "")  # the command does not get it
     request = _make_request(options, key_text)
-    backend = options.backend  # --in: auto, here, uml or qemu
+    backend = _check_backend(options.backend, request)
     reason_not_local = ""
     if backend in ("auto", "here"):
         reason_not_local = _reason_not_local(request)
+        if not reason_not_local and request.dry_run:
+            return dry_run.print_commands("here", [request.argv], request)
         if not reason_not_local:
             try:
                 return run_local.run(request, _local_note(request, backend))
@@ -40,6 +51,22 @@ def run(options: argparse.Namespace) -> int:
         backend = _select_guest(request)
         _note_guest(request, backend, reason_not_local)
     return _run_uml(request) if backend == "uml" else _run_qemu(request)
+
+
+def _check_backend(backend: str, request: RunRequest) -> str:
+    """Where the command runs, as --in says: auto, here, uml or qemu. Some options are for user mode only."""
+    from ..kernel import custom_kernels
+
+    reason = ""
+    if custom_kernels.is_custom(request.kernel):
+        reason = f"--kernel {request.kernel}: a path or a name is that of a user-mode kernel, and others have a version such as 6.1"
+    elif request.waits_for_debugger:
+        reason = "--gdb is for a user-mode kernel"
+    if not reason:
+        return backend
+    if backend in ("here", "qemu"):
+        raise UsageError(f"{reason}; omit --in {backend}")
+    return "uml"
 
 
 def _local_note(request: RunRequest, backend: str) -> str:
@@ -131,9 +158,33 @@ def _make_request(options: argparse.Namespace, key_text: str) -> RunRequest:
         port=options.port,
         wait_seconds=options.wait,
         console=options.console and os.path.abspath(options.console),
+        append=_parse_append(options.append),
+        cpus=options.cpus,
+        waits_for_debugger=options.gdb,
+        dry_run=("json" if options.json else "text") if options.dry_run else None,
     )
+    if options.cpus is not None and not 1 <= options.cpus <= MAX_PROCESSORS:
+        raise UsageError(f"--cpus {options.cpus}: expected 1 to {MAX_PROCESSORS}")
+    if options.json and not options.dry_run:
+        raise UsageError("run --json: it is for --dry-run; add: --dry-run")
     _check_hosts(request)
     return request._replace(key=_read_key(options, key_text))
+
+
+def _parse_append(texts: List[str]) -> "tuple[str, ...]":
+    """The words of --append, which a kernel separates by blanks outside quotes."""
+    words: List[str] = []
+    for text in texts:
+        if text.count('"') % 2 or "\n" in text:
+            raise UsageError(f"--append {text!r}: a quote is not closed, or it has several lines")
+        words += re.findall(r'(?:"[^"]*"|[^\s"])+', text)
+    for word in words:
+        if LAB_WORD.match(word):
+            raise UsageError(
+                f"--append {word}: softrdma sets this itself; "
+                "for memory use --memory, for processors --cpus, for the kernel's output --console"
+            )
+    return tuple(words)
 
 
 def _read_key(options: argparse.Namespace, key_text: str) -> Optional[bytes]:
@@ -195,7 +246,9 @@ def _reason_not_local(request: RunRequest) -> str:
     from ..debian import packages
     from ..kernel import debian_kernels
 
-    reason = run_request.reason_for_kernel_per_host(request)
+    reason = run_request.reason_for_kernel_per_host(request) or run_request.reason_for_guest(
+        request
+    )
     if reason:
         return reason
     if request.arch != packages.machine_arch():

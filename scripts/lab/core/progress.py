@@ -44,6 +44,11 @@ def note(text: str) -> None:
         _print_line("softrdma: " + text)
 
 
+def instruct(text: str) -> None:
+    """What the user has to do now; also with --quiet."""
+    _print_line("softrdma: " + text)
+
+
 def _print_line(text: str) -> None:
     try:
         sys.stderr.write(escape_lines(text) + "\n")

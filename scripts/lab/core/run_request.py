@@ -8,6 +8,7 @@ from .errors import UsageError
 
 MAX_HOSTS = 32
 DEFAULT_PORT = 4799
+DEFAULT_PROCESSORS = 2  # so that two programs that poll do not starve each other
 DEFAULT_WAIT_SECONDS = 60
 
 
@@ -35,6 +36,10 @@ class RunRequest(NamedTuple):
     port: int = 0
     wait_seconds: float = 0  # for the peers
     console: Optional[str] = None  # the file that gets the output of the guests' kernels
+    append: "tuple[str, ...]" = ()  # words for the command line of the guests' kernels
+    cpus: Optional[int] = None  # the processors of each guest; None: up to DEFAULT_PROCESSORS
+    waits_for_debugger: bool = False
+    dry_run: Optional[str] = None  # text or json: print what would be started, start nothing
 
 
 class ClusterMember(NamedTuple):
@@ -43,6 +48,14 @@ class ClusterMember(NamedTuple):
     number: int
     numbers: List[int]  # of all hosts
     remote_numbers: List[int]  # of the hosts that other softrdma runs have
+
+
+def reason_for_guest(request: RunRequest) -> str:
+    """Why the running kernel does not do; empty if it does."""
+    for name, value in (("--append", request.append), ("--cpus", request.cpus)):
+        if value:
+            return f"{name} is for the kernel of a guest"
+    return ""
 
 
 def reason_for_kernel_per_host(request: RunRequest) -> str:

@@ -12,6 +12,7 @@ from ..core import progress
 from ..core.errors import LabError, UsageError, error_for_status
 from ..protocol import frames
 from .attribute_broker import AttributeBroker
+from .debugger import WaitingProcess
 from .log_pipe import LogPipe
 
 # The agent of a guest sends ALIVE every two seconds.
@@ -41,12 +42,14 @@ class GuestSession:
         spool_folder: Optional[str] = None,
         host_number: Optional[int] = None,
         broker: Optional[AttributeBroker] = None,
+        waiting: Optional[WaitingProcess] = None,
     ):
         """logs: the output of the guest's kernel and of the emulator.
 
         spool_folder: a folder that the guest mounts, for data that exceeds its connection's buffer.
         host_number: of a guest that is one of several hosts.
         broker: for system calls of the process, if it has one.
+        waiting: of a process that a debugger may stop, so that no silence is too long.
         """
         self.process = process
         self.connection = connection
@@ -65,6 +68,7 @@ class GuestSession:
         self.spool_fd = os.open(spool_folder, os.O_PATH | os.O_CLOEXEC) if spool_folder else -1
         self.has_spool = spool_folder is not None
         self.broker = broker
+        self.waiting = waiting
         self.num_spooled = 0
         self.outgoing = b""
         self.bytes_sent = self.bytes_taken = 0  # taken: read by the agent, as it reports
@@ -157,6 +161,9 @@ class GuestSession:
             reason = "its kernel panicked" if self.panic_time else "it was shut down or killed"
             suffix = "" if has_ended else ", and does not end"
             self._fail(f"{self.name} ended before the command did: {reason}{suffix}")
+        if self.waiting:
+            self.waiting.check(now)
+            return
         if not self.has_booted and now - self.start_time > self.boot_timeout_seconds:
             self._fail(f"{self.name} did not start within {self.boot_timeout_seconds:.0f} s")
         timeout = self.silence_timeout_seconds if self.is_ready else SILENCE_TIMEOUT_SECONDS

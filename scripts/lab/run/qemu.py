@@ -11,6 +11,7 @@ import subprocess
 from typing import List, NamedTuple, Optional, Tuple
 
 from ..core import cache, subprocesses, supervisor
+from ..core.run_request import DEFAULT_PROCESSORS, RunRequest
 from ..debian import packages
 from ..kernel.debian_kernels import Kernel
 from .attribute_broker import AttributeBroker
@@ -95,17 +96,16 @@ def _read_boot_id() -> str:
         return file.read().strip()
 
 
-def start_guest(
+def make_argv(
     kernel: Kernel,
     accelerator: str,
     initrd: str,
     console_fd: int,
     shares: List[Share],
-    memory_mb: int,
+    request: RunRequest,
     connection_fd: int,
-    log_fd: int,
-) -> "tuple[subprocess.Popen[bytes], Optional[AttributeBroker]]":
-    """Start QEMU, confined. console_fd: for the output of the guest's kernel; log_fd: for QEMU's.
+) -> List[str]:
+    """The command line of QEMU. console_fd: for the output of the guest's kernel.
 
     connection_fd: the guest's end of a socket, which the guest has as /dev/vport0p1.
     """
@@ -126,10 +126,12 @@ def start_guest(
         "-cpu",
         ("host" if use_kvm else machine.emulated_cpu) + machine.disabled_cpu_flags,
     ]
-    argv += ["-smp", str(min(2, os.cpu_count() or 1)), "-m", str(memory_mb)]
+    processors = request.cpus or min(DEFAULT_PROCESSORS, os.cpu_count() or 1)
+    argv += ["-smp", str(processors), "-m", str(request.memory_mb)]
     argv += ["-kernel", os.path.join(kernel.path, "vmlinuz"), "-initrd", initrd]
     # An oops ends the guest: later results would be unreliable.
-    argv += ["-append", f"console={machine.console} quiet panic=-1 oops=panic"]
+    words = [f"console={machine.console}", "quiet", "panic=-1", "oops=panic", *request.append]
+    argv += ["-append", " ".join(words)]
     argv += ["-add-fd", f"fd={console_fd},set=1", "-serial", "chardev:console"]
     argv += ["-chardev", "file,id=console,path=/dev/fdset/1,append=on"]
     argv += ["-device", "virtio-serial-pci"]
@@ -143,8 +145,19 @@ def start_guest(
             f"local,id={share.tag},path={path},security_model=none,multidevs=remap{readonly}",
         ]
         argv += ["-device", f"virtio-9p-pci,fsdev={share.tag},mount_tag={share.tag}"]
+    return argv
+
+
+def start_guest(
+    argv: List[str],
+    accelerator: str,
+    shares: List[Share],
+    inherited_fds: List[int],
+    log_fd: int,
+) -> "tuple[subprocess.Popen[bytes], Optional[AttributeBroker]]":
+    """Start QEMU by the command line of make_argv(), confined. log_fd: for its output."""
     writable = [share.host_path for share in shares if share.mode == "rw"]
-    devices = ["/dev/kvm"] if use_kvm else []
+    devices = ["/dev/kvm"] if accelerator == "kvm" else []
     confinement = Confinement(Access(writable, devices=devices), with_broker=True)
 
     def prepare_child() -> None:
@@ -157,7 +170,7 @@ def start_guest(
         stdin=subprocess.DEVNULL,
         stdout=log_fd,
         stderr=log_fd,
-        pass_fds=[connection_fd, console_fd],
+        pass_fds=inherited_fds,
         preexec_fn=prepare_child,
     )
     return process, confinement.receive_broker(process.pid)

@@ -14,7 +14,7 @@ from ..debian import packages, rootfs
 from ..kernel import debian_kernels, siw_module
 from ..kernel.debian_kernels import Kernel
 from ..protocol.stdio_client import CommandSpec, make_command_spec
-from . import initramfs, qemu
+from . import dry_run, initramfs, qemu
 from .guest_session import GuestNotStarted, GuestSession
 from .log_pipe import LogPipe
 from .qemu import Share
@@ -56,16 +56,13 @@ def _run_guest(
         console, log = LogPipe(), LogPipe()  # of the guest's kernel, and of QEMU
         initramfs.write_initramfs(initrd, kernel, _guest_files(kernel, request, shares))
         connection, guest_end = socket.socketpair()
-        process, broker = qemu.start_guest(
-            kernel,
-            accelerator,
-            initrd,
-            console.write_end,
-            shares,
-            request.memory_mb,
-            guest_end.fileno(),
-            log.write_end,
+        inherited_fds = [guest_end.fileno(), console.write_end]
+        argv = qemu.make_argv(
+            kernel, accelerator, initrd, console.write_end, shares, request, guest_end.fileno()
         )
+        if request.dry_run:
+            return dry_run.print_commands("qemu", [argv], request)
+        process, broker = qemu.start_guest(argv, accelerator, shares, inherited_fds, log.write_end)
         undo.callback(console.append_to, request.console, 1)
         undo.callback(process.wait)
         undo.callback(process.kill)

@@ -13,6 +13,7 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -20,11 +21,12 @@ from typing import List, NamedTuple, Optional, Tuple
 
 from ..core import progress, run_request, supervisor, temporary_folders, trust
 from ..core.errors import Unavailable
-from ..core.run_request import ClusterMember, RunRequest
+from ..core.run_request import DEFAULT_PROCESSORS, ClusterMember, RunRequest
 from ..devices import soft_devices
-from ..kernel import uml_kernels
+from ..kernel import custom_build, custom_kernels, uml_kernels
+from ..kernel.uml_kernels import BootKernel
 from ..protocol.stdio_client import CommandSpec, make_command_spec
-from . import peer_group, peer_protocol, switch
+from . import debugger, dry_run, peer_group, peer_protocol, switch
 from .confinement import Access, Confinement
 from .guest_session import GuestNotStarted, GuestSession
 from .log_pipe import LogPipe
@@ -37,21 +39,62 @@ CONNECTION_FD = 3  # in the kernel's process
 
 def run(request: RunRequest) -> int:
     """Returns the command's exit status."""
-    kernel_folder = uml_kernels.find_kernel(request.kernel).path
+    kernel = _find_kernel(request)
     spec = make_command_spec(request.argv)
-    processors = min(os.cpu_count() or 1, uml_kernels.max_processors(kernel_folder))
+    processors = _choose_processors(kernel, request)
     try:
-        return _run_guests(kernel_folder, "on", processors, spec, request)
+        return _run_guests(kernel, "on", processors, spec, request)
     except GuestNotStarted as first_problem:
+        if request.waits_for_debugger:
+            raise
+        if request.cpus and request.cpus > 1:
+            raise Unavailable(
+                f"--cpus {request.cpus}: the kernel does not start with seccomp here, and with ptrace it has one processor; "
+                f"omit --cpus; {first_problem}"
+            ) from first_problem
         progress.note("a user-mode kernel does not start with seccomp here; trying ptrace")
         try:
-            return _run_guests(kernel_folder, "off", 1, spec, request)
+            return _run_guests(kernel, "off", 1, spec, request)
         except GuestNotStarted:
             raise first_problem from None
 
 
+def _find_kernel(request: RunRequest) -> BootKernel:
+    """The kernel of the request, which can be one of the caller's."""
+    if custom_kernels.is_custom(request.kernel):
+        assert request.kernel
+        has_network = request.hosts > 1 or bool(request.peers)
+        path = custom_build.resolve(request.kernel)
+        kernel = custom_kernels.find_kernel(path, request.drivers, has_network)
+        custom_kernels.note_missing_patches(kernel)
+    else:
+        kernel = uml_kernels.find_boot_kernel(request.kernel)
+    if request.waits_for_debugger and not custom_kernels.has_symbols(kernel.program):
+        raise Unavailable(
+            f"--gdb: the kernel {progress.abbreviate_home(kernel.program)} has no symbols; build one that has from a kernel tree: "
+            "softrdma kernel build --source TREE --name NAME, and add: --kernel NAME"
+        )
+    return kernel
+
+
+def _choose_processors(kernel: BootKernel, request: RunRequest) -> int:
+    if request.cpus is None:
+        maximum = min(os.cpu_count() or 1, DEFAULT_PROCESSORS)
+        return min(maximum, kernel.max_processors or maximum)
+    if kernel.max_processors and request.cpus > kernel.max_processors:
+        reason = (
+            f"is built for up to {kernel.max_processors} processors (CONFIG_NR_CPUS)"
+            if kernel.max_processors > 1
+            else "has one processor (it is built without CONFIG_SMP, which user mode of 6.12 and before does not have)"
+        )
+        raise Unavailable(
+            f"--cpus {request.cpus}: the user-mode kernel {kernel.version} {reason}; omit --cpus, or use: --in qemu"
+        )
+    return request.cpus
+
+
 def _run_guests(
-    kernel_folder: str, seccomp: str, processors: int, spec: CommandSpec, request: RunRequest
+    kernel: BootKernel, seccomp: str, processors: int, spec: CommandSpec, request: RunRequest
 ) -> int:
     """Run the command in one guest, or in the first of one for each host.
 
@@ -64,15 +107,17 @@ def _run_guests(
         _require_no_quotation_mark(sys.executable, "run softrdma by a Python in another folder")
         # Each program of a guest is a process of the host.
         undo.callback(supervisor.kill_descendants)
+        if not kernel.modules:
+            kernel = kernel._replace(modules=custom_kernels.make_module_lists(kernel, run_folder))
         network = _make_network(request, undo)
         options = [f"ncpus={processors}", f"seccomp={seccomp}"]
-        guests = []
+        prepared = []
         for member, netdev_ends in zip(network.members, network.netdev_ends):
             folder = os.path.join(run_folder, str(member.number) if member else "guest")
             os.mkdir(folder)
-            guests.append(
-                _start_guest(
-                    kernel_folder,
+            prepared.append(
+                _prepare_guest(
+                    kernel,
                     folder,
                     memory_folder,
                     options,
@@ -81,15 +126,29 @@ def _run_guests(
                     netdev_ends,
                     network.mtu,
                     request,
-                    undo,
                 )
             )
+        if request.dry_run:
+            return dry_run.print_commands("uml", [guest.argv for guest in prepared], request)
+        guests = [_start_guest(guest, kernel.program, request, undo) for guest in prepared]
         are_peers_ready = network.switch.check_ready if network.switch else lambda: True
         return Relay(guests, spec, undo, are_peers_ready).run()
 
 
-def _start_guest(
-    kernel_folder: str,
+class _PreparedGuest(NamedTuple):
+    """A guest before its kernel's process is started."""
+
+    argv: List[str]
+    folder: str  # for the files that the process makes
+    spool_folder: str
+    connection: socket.socket
+    guest_end: socket.socket  # of the connection
+    netdev_ends: List[socket.socket]
+    host_number: Optional[int]  # None: the only host
+
+
+def _prepare_guest(
+    kernel: BootKernel,
     folder: str,
     memory_folder: str,
     options: List[str],
@@ -98,16 +157,14 @@ def _start_guest(
     netdev_ends: List[socket.socket],
     mtu: int,
     request: RunRequest,
-    undo: supervisor.Undo,
-) -> GuestSession:
-    """Start the kernel's process. folder: for the files that softrdma gives it.
+) -> _PreparedGuest:
+    """Make what the kernel's process needs. folder: for the files that softrdma gives it.
 
     memory_folder: for the files that the process makes, and links to others, whose paths the
     kernel's command line cannot have if they have a quotation mark; member: None: the only host;
     netdev_ends: the guest's ends of its interfaces.
     """
     spool_folder, job_path = (os.path.join(folder, name) for name in ("spool", "job.json"))
-    console = LogPipe()
     # The connection is a terminal of the guest's kernel, which drops input beyond 4096 bytes.
     os.mkdir(spool_folder)
     writable_folders = run_request.absolute_folders(request.writable_folders)
@@ -115,9 +172,9 @@ def _start_guest(
         "spool": spool_folder,
         "write": writable_folders,
         "cpuinfo": _read_cpuinfo(processors),
-        "modules": os.path.join(kernel_folder, "lib", "modules"),
+        "modules": kernel.modules,
     }
-    job = run_request.guest_job(request, uml_kernels.missing_patches(kernel_folder), member)
+    job = run_request.guest_job(request, kernel.missing_patches, member)
     with open(job_path, "w", encoding="utf-8") as file:
         json.dump({**job, **uml_job}, file)
     guest_folder = os.path.join(memory_folder, os.path.basename(folder))
@@ -126,10 +183,9 @@ def _start_guest(
     os.symlink(request.launcher, launcher_link)
     os.symlink(job_path, job_link)
     connection, guest_end = socket.socketpair()
-    program = os.path.join(kernel_folder, uml_kernels.PROGRAM)
-    argv = [program, f"mem={request.memory_mb}M", *options]
+    argv = [kernel.program, f"mem={request.memory_mb}M", *options]
     argv += ["root=none", "rootfstype=hostfs", "rootflags=/", "ro"]
-    argv += ["quiet", "panic=-1", "oops=panic"]
+    argv += ["quiet", "panic=-1", "oops=panic", *request.append]
     argv += [
         "con=null",
         "con0=null,fd:1",
@@ -143,27 +199,40 @@ def _start_guest(
     # The guest has the host's files, and so the same Python, which need not be /usr/bin/python3.
     argv += [f"uml_dir={guest_folder}", f'init="{sys.executable}"']
     argv += ["--", "-IS", f'"{launcher_link}"', "guest", "uml", f'"{job_link}"']
-    env = dict(os.environ, TMPDIR=guest_folder)
-    guest_end_fd = guest_end.fileno()
-    host_number = member.number if member else None
+    return _PreparedGuest(
+        argv, guest_folder, spool_folder, connection, guest_end, netdev_ends,
+        member.number if member else None,
+    )  # fmt: skip
+
+
+def _start_guest(
+    guest: _PreparedGuest, program: str, request: RunRequest, undo: supervisor.Undo
+) -> GuestSession:
+    """Start the kernel's process."""
+    console = LogPipe()
+    env = dict(os.environ, TMPDIR=guest.folder)
+    guest_end_fd = guest.guest_end.fileno()
+    writable_folders = run_request.absolute_folders(request.writable_folders)
     access = Access(
-        writable=[guest_folder, *writable_folders],
-        removable=[spool_folder],
+        writable=[guest.folder, *writable_folders],
+        removable=[guest.spool_folder],
         devices=[os.devnull],  # the input of its console
     )
     confinement = Confinement(access, with_broker=True)
 
     def prepare_child() -> None:
         os.setpgid(0, 0)  # Ctrl-C is for softrdma only; the confinement forbids this call
+        if request.waits_for_debugger:
+            debugger.prepare_child()
         confinement.apply()
         supervisor.die_with_parent()
         os.dup2(guest_end_fd, CONNECTION_FD)
 
     try:
         process = subprocess.Popen(
-            argv, env=env, stdin=subprocess.DEVNULL,
+            guest.argv, env=env, stdin=subprocess.DEVNULL,
             stdout=console.write_end, stderr=console.write_end,
-            pass_fds=[CONNECTION_FD, *(end.fileno() for end in netdev_ends)],
+            pass_fds=[CONNECTION_FD, *(end.fileno() for end in guest.netdev_ends)],
             preexec_fn=prepare_child,
         )  # fmt: skip
     except OSError as problem:
@@ -174,18 +243,23 @@ def _start_guest(
             f"the user-mode kernel {program} cannot be started: {problem.strerror} "
             f"(is its file system mounted noexec?); {remedy}"
         ) from problem
-    undo.callback(console.append_to, request.console, host_number or 1)
+    undo.callback(console.append_to, request.console, guest.host_number or 1)
     undo.callback(process.kill)
+    waiting = None
+    if request.waits_for_debugger:
+        waiting = debugger.WaitingProcess(process.pid)
+        debugger.print_instructions(process.pid, f"host {guest.host_number or 1}")
     console.close_write_end()
-    guest_end.close()
+    guest.guest_end.close()
     return GuestSession(
         process,
-        connection,
+        guest.connection,
         BOOT_TIMEOUT_SECONDS,
         [console],
-        spool_folder,
-        host_number,
+        guest.spool_folder,
+        guest.host_number,
         confinement.receive_broker(process.pid),
+        waiting=waiting,
     )
 
 
@@ -255,10 +329,14 @@ def _make_cable() -> Tuple[socket.socket, socket.socket]:
 
 
 def _read_cpuinfo(processors: int) -> str:
-    """The host's /proc/cpuinfo, for as many processors as the guest has."""
+    """The host's /proc/cpuinfo, for as many processors as the guest has, which can be more."""
     with open("/proc/cpuinfo", encoding="utf-8") as file:
         blocks = file.read().strip().split("\n\n")
-    return "\n\n".join(blocks[:processors]) + "\n\n"
+    numbered = [
+        re.sub(r"^(processor\s*: )\d+", rf"\g<1>{number}", blocks[number % len(blocks)])
+        for number in range(processors)
+    ]
+    return "\n\n".join(numbered) + "\n\n"
 
 
 def _make_memory_folder(run_folder: str, undo: supervisor.Undo) -> str:
