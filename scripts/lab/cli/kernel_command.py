@@ -43,7 +43,9 @@ def run(options: argparse.Namespace, drivers: List[str]) -> int:
             f"user-mode kernel {built.version} is in {progress.abbreviate_home(built.path)}"
         )
     elif action == "path":
-        print(os.path.join(uml_kernels.find_kernel(version).path, uml_kernels.PROGRAM))
+        is_custom = custom_kernels.is_custom(version)
+        path = custom_build.resolve(version) if is_custom else uml_kernels.find_kernel(version).path
+        print(os.path.join(path, uml_kernels.PROGRAM))
     elif action == "fetch":
         kernel = debian_kernels.get_kernel(arch or packages.machine_arch(), version)
         if "siw" in drivers:
