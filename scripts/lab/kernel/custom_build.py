@@ -54,7 +54,7 @@ def named_kernels() -> List[NamedKernel]:
     return [
         NamedKernel(name, path)
         for name, path in paths
-        if os.path.isdir(path) and not os.path.islink(path)
+        if os.path.isfile(os.path.join(path, ".config")) and not os.path.islink(path)
     ]
 
 
@@ -85,10 +85,11 @@ def build(
     tree = os.path.realpath(source)
     name = _check_name(source, tree, name)
     series, _ = uml_build.read_version(tree, source)
+    _check_tree(tree)
     uml_build.require_tools()
     with cache.lock_entry(CACHE_KIND, name):
         folder = cache.make_cache_folder(CACHE_KIND, name)
-        _check_tree(tree, name, folder)
+        _check_origin(tree, name, folder)
         is_new = not os.path.exists(os.path.join(folder, ".config"))
         if is_new:
             cache.require_space(NEEDED_MEGABYTES, f"building {name}")
@@ -126,8 +127,8 @@ def _check_name(source: str, tree: str, name: Optional[str]) -> str:
     return name
 
 
-def _check_tree(tree: str, name: str, folder: str) -> None:
-    """Raise if the tree has no user mode or a build in it, or if the build folder is that of another tree."""
+def _check_tree(tree: str) -> None:
+    """Raise if the tree has no user mode, or if it has a build in it."""
     if not os.path.isfile(os.path.join(tree, "arch", "um", "Kconfig")):
         raise UsageError(f"--source {tree}: it has no user mode (arch/um); expected a kernel tree")
     if any(os.path.exists(os.path.join(tree, path)) for path in (*BUILT_FILES, UML_HEADERS)):
@@ -136,6 +137,10 @@ def _check_tree(tree: str, name: str, folder: str) -> None:
             f"type: make -C {shlex.quote(tree)} ARCH=um mrproper (this removes the tree's .config; keep a copy), "
             f"or, if that is a user-mode kernel, run it: softrdma run --kernel {shlex.quote(tree)}"
         )
+
+
+def _check_origin(tree: str, name: str, folder: str) -> None:
+    """Raise if the build folder is that of another tree."""
     other = custom_kernels.find_source(folder)
     if other and other != tree:
         raise UsageError(

@@ -189,10 +189,9 @@ expect_rping() {
     # shellcheck disable=SC2016 # the shell in the guest expands it
     start_softrdma run -q --gdb --kernel own -- sh -c 'rping -s -a $SOFTRDMA_ADDRESS -C 3 & sleep 1; rping -c -a $SOFTRDMA_ADDRESS -C 3 && echo verified'
     wait_until is_ready_or_ended "$pid" grep -q ^gdb err
-    eval "$(grep ^gdb err) -q -batch -ex 'break rxe_poll_cq' -ex continue -ex 'info source' -ex delete -ex detach" >gdb.out 2>&1
+    eval "$(grep ^gdb err) -q -batch -ex 'break rxe_poll_cq' -ex continue -ex delete -ex detach" >gdb.out 2>&1
     cat gdb.out
-    grep 'hit Breakpoint 1, rxe_poll_cq (' gdb.out
-    grep 'rxe_verbs\.c' gdb.out
+    grep 'hit Breakpoint 1, rxe_poll_cq (ibcq=0x' gdb.out # with debug information
     expect_status 0 # it goes on without the debugger
     grep verified out
 }

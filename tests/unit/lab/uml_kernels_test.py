@@ -447,6 +447,16 @@ class BuildInto(InPrefix):
         self.assertEqual(status, 1)
         self.assertRegex(output, r"(?s)\nreason\n.*does not build; see its output above")
 
+    def make_unclean_tree(self) -> str:
+        """A kernel tree in which a kernel was built. Returns its path."""
+        tree = self.work_path("tree")
+        os.makedirs(os.path.join(tree, "arch", "um"))
+        version = "VERSION = 7\nPATCHLEVEL = 2\nSUBLEVEL = 1\n"
+        for name, text in (("Makefile", version), ("arch/um/Kconfig", ""), (".config", "")):
+            with open(os.path.join(tree, name), "w", encoding="ascii") as file:
+                file.write(text)
+        return tree
+
     def test_misuse_is_one_line_with_reason(self) -> None:
         source = self.make_source()
         full_folder = self.work_path("full")
@@ -462,7 +472,12 @@ class BuildInto(InPrefix):
                 "the version is that of --source",
             ),
             (("build", "--source", full_folder + "/none", "--output", new), "No such file"),
-            (("build", "--source", full_folder, "--output", new), "Is a directory"),
+            (("build", "--source", full_folder, "--output", new), "omit --output"),
+            (("build", "--source", full_folder), "not a kernel source"),
+            (("build", "--source", full_folder, "--name", "6.1"), "expected a letter"),
+            (("build", "--source", self.make_unclean_tree()), "ARCH=um mrproper"),
+            (("build", "--name", "name"), "only a kernel of a tree has a name"),
+            (("list", "--name", "name"), "an option of kernel build"),
             (("build", "--source", "", "--output", new), "No such file"),
             (("build", "--source", full_folder + "/file", "--output", new), "not compressed by xz"),
             (("build", "--source", source, "--output", full_folder), "not an empty folder"),
@@ -487,7 +502,8 @@ class BuildInto(InPrefix):
         status, output = self.build(source, new, SOURCE_DATE_EPOCH="today")
         self.assertEqual(status, 2)
         self.assertIn("SOURCE_DATE_EPOCH", output)
-        self.assertEqual(sorted(os.listdir(self.work_folder)), ["full", "source.tar.xz"])
+        self.assertEqual(sorted(os.listdir(self.work_folder)), ["full", "source.tar.xz", "tree"])
+        self.assertFalse(os.path.exists(os.path.join(self.cache_folder, "custom")))
 
 
 if __name__ == "__main__":
