@@ -6,7 +6,7 @@ import signal
 from typing import Any, Dict
 
 from ..core import progress, supervisor
-from ..core.errors import Unavailable, exec_status
+from ..core.errors import LabError, Unavailable, exec_status
 from ..core.run_request import ClusterMember, Wire
 from ..devices import hosts, on_command
 from ..protocol.stdio_client import CommandSpec
@@ -22,12 +22,18 @@ def set_up(job: Dict[str, Any]) -> ExecFunction:
     """
     drivers, wire = job["drivers"], Wire(*job["wire"])
     member = ClusterMember(*job["member"]) if job["member"] else None
-    if member:
-        all_hosts = hosts.make_local_host(drivers, member, wire)
-        local_host = all_hosts[member.numbers.index(member.number)]
-    else:
-        all_hosts = hosts.make_hosts(drivers, job["hosts"], wire, supervisor.Undo())
-        local_host = all_hosts[0]
+    try:
+        if member:
+            all_hosts = hosts.make_local_host(drivers, member, wire)
+            local_host = all_hosts[member.numbers.index(member.number)]
+        else:
+            all_hosts = hosts.make_hosts(drivers, job["hosts"], wire, supervisor.Undo())
+            local_host = all_hosts[0]
+    except LabError as problem:
+        if not job.get("has_unknown_config"):
+            raise
+        options = " and ".join(f"CONFIG_RDMA_{driver.upper()}=y" for driver in drivers)
+        raise type(problem)(f"{problem}; is the kernel built with {options}?") from problem
     prefix = on_command.install(BIN_FOLDER, all_hosts, local_host, member)
 
     def execute(spec: CommandSpec) -> int:

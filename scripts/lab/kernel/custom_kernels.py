@@ -72,6 +72,7 @@ def find_kernel(argument: str, drivers: Iterable[str], has_network: bool) -> Boo
     return BootKernel(
         program=program,
         version=version,
+        is_custom=True,
         build_folder=build_folder,
         modules=None,
         missing_patches=missing_patches(build_folder, version),

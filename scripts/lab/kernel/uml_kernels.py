@@ -43,6 +43,7 @@ class BootKernel(NamedTuple):
 
     program: str
     version: str
+    is_custom: bool  # the caller has built it
     build_folder: Optional[str]  # of the caller's kernel, if it is known
     modules: Optional[str]  # the folder lib/modules; None: it has to be made
     missing_patches: List[str]
@@ -55,6 +56,7 @@ def find_boot_kernel(series: Optional[str] = None) -> BootKernel:
     return BootKernel(
         program=os.path.join(kernel.path, PROGRAM),
         version=kernel.version,
+        is_custom=False,
         build_folder=None,
         modules=os.path.join(kernel.path, "lib", "modules"),
         missing_patches=missing_patches(kernel.path),

@@ -173,6 +173,7 @@ def _prepare_guest(
         "write": writable_folders,
         "cpuinfo": _read_cpuinfo(processors),
         "modules": kernel.modules,
+        "has_unknown_config": kernel.is_custom and not kernel.build_folder,
     }
     job = run_request.guest_job(request, kernel.missing_patches, member)
     with open(job_path, "w", encoding="utf-8") as file:

@@ -145,6 +145,13 @@ expect_rping() {
     softrdma run -q --kernel "$PWD/hand" --append loglevel=7 --console console -- true
     grep 'rdma_rxe: changed' console
 
+    # A program alone does not tell which drivers it has.
+    sed -i '/CONFIG_RDMA_SIW/d' hand/.config
+    make -C hand ARCH=um -s olddefconfig linux
+    cp hand/linux alone
+    run -1 softrdma run --driver siw --kernel ./alone -- true
+    [[ $output == *"is the kernel built with CONFIG_RDMA_SIW=y?" ]]
+
     # What the message says repairs a kernel with too few options.
     sed -i '/CONFIG_RDMA_RXE/d' hand/.config
     make -C hand ARCH=um -s olddefconfig linux
