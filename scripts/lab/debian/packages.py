@@ -104,7 +104,7 @@ class Suite:
             # Parsing the lists takes seconds. Debian's container images disable this cache.
             "Dir::Cache::pkgcache=pkgcache.bin",
         ]
-        if _are_old_lists_permitted():
+        if are_old_lists_permitted():
             settings.append("Acquire::Check-Valid-Until=false")
         self.apt_options = [word for setting in settings for word in ("-o", setting)]
 
@@ -142,7 +142,7 @@ class Suite:
                 if missing_key:
                     raise _missing_key_error(self.name, missing_key.group()) from problem
                 raise
-            _write_file(stamp, OLD_LISTS_VARIABLE if _are_old_lists_permitted() else "")
+            _write_file(stamp, OLD_LISTS_VARIABLE if are_old_lists_permitted() else "")
 
     def _sources(self) -> str:
         """The contents of sources.list for this suite."""
@@ -262,7 +262,7 @@ class Suite:
         return packages
 
 
-def _are_old_lists_permitted() -> bool:
+def are_old_lists_permitted() -> bool:
     value = os.environ.get(OLD_LISTS_VARIABLE, "")
     if value not in ("", "yes", "no"):
         raise UsageError(f"{OLD_LISTS_VARIABLE}={value}: expected yes or no")
@@ -273,7 +273,7 @@ def _is_fresh(stamp: str) -> bool:
     """Whether lists with this stamp are less than a day old, and were read by the same rule."""
     try:
         with open(stamp, encoding="ascii") as file:
-            is_permitted = _are_old_lists_permitted() or file.read() != OLD_LISTS_VARIABLE
+            is_permitted = are_old_lists_permitted() or file.read() != OLD_LISTS_VARIABLE
         return is_permitted and time.time() - os.stat(stamp).st_mtime < MAX_LISTS_AGE_SECONDS
     except OSError:
         return False

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""coherdma's packages for a release of Debian, as scripts/package makes them."""
+
+import glob
+import os
+import tarfile
+
+from lab.core import files, progress, subprocesses
+from lab.core.errors import LabError
+from lab.debian import packages
+
+from .material import REPOSITORY, Material
+
+
+def require_packages(material: Material, folder: str, suite: str) -> str:
+    """The folder with the packages of this commit for the release. They are made if they are not there."""
+    made = os.path.join(folder, f"{suite}-{packages.machine_arch()}")
+    if commit_of(made) != material.commit:
+        progress.note(f"{made} has no packages of this commit; making them takes half an hour")
+        subprocesses.run_long(
+            [os.path.join(REPOSITORY, "scripts", "package"), "deb"]
+            + ["--suite", suite, "--out", folder],
+            f"the packages for {suite} cannot be made",
+            show_output=True,
+        )
+    verify_sums(made)
+    return made
+
+
+def commit_of(folder: str) -> str:
+    """The commit of the packages, which git wrote into the source archive; empty: there are none."""
+    archives = glob.glob(os.path.join(glob.escape(folder), "*.orig.tar.gz"))
+    if len(archives) != 1:
+        return ""
+    try:
+        with tarfile.open(archives[0]) as tar:
+            return (tar.pax_headers or {}).get("comment", "")
+    except (OSError, tarfile.TarError):
+        return ""
+
+
+def verify_sums(folder: str) -> None:
+    with open(os.path.join(folder, "SHA256SUMS"), encoding="utf-8") as file:
+        sums = [line.split(maxsplit=1) for line in file.read().splitlines()]
+    for digest, name in sums:
+        path = os.path.join(folder, name)
+        if not os.path.isfile(path) or files.hash_file(path) != digest:
+            raise LabError(f"{path} is not as in SHA256SUMS; remove {folder}, to make it again")
