@@ -19,7 +19,7 @@ from ..core.versions import natural_key
 from ..core.temporary_folders import make_work_folder
 from ..debian import packages
 from ..debian.packages import Package, Suite
-from . import kernel_patches, pinned_kernel
+from . import kernel_patches, linked_libraries, pinned_kernel
 from .uml_kernels import (
     CACHE_KIND,
     PROGRAM,
@@ -266,7 +266,7 @@ def _build_tree(tree: str, path: str, options: BuildOptions) -> Dict[str, Any]:
         )
     _copy_results(tree, path)
     with open(os.path.join(tree, FACTS_FILE), encoding="utf-8") as file:
-        return dict(json.load(file))
+        return {**json.load(file), **linked_libraries.read_facts(_make_environment(tree))}
 
 
 def _make_environment(tree: str) -> Dict[str, str]:
@@ -276,21 +276,13 @@ def _make_environment(tree: str) -> Dict[str, str]:
         for name, value in os.environ.items()
         if name in ("PATH", "HOME", "TMPDIR") or name.startswith("CCACHE_")
     }
-    source_date = os.environ.get("SOURCE_DATE_EPOCH")
-    if source_date is None:  # the date of the source
-        seconds = int(os.stat(os.path.join(tree, "Makefile")).st_mtime)
-    elif source_date.isascii() and source_date.isdigit() and len(source_date) <= 11:
-        seconds = int(source_date)
-    else:
-        raise UsageError(
-            f"SOURCE_DATE_EPOCH={source_date}: expected a number of seconds since 1970"
-        )
+    date = time.gmtime(os.stat(os.path.join(tree, "Makefile")).st_mtime)  # of the source
     prefix_maps = f"-ffile-prefix-map={tree}/= -ffile-prefix-map={tree}=."
     return {
         **inherited,
         "LC_ALL": "C",
         "TZ": "UTC",
-        "KBUILD_BUILD_TIMESTAMP": time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds)),
+        "KBUILD_BUILD_TIMESTAMP": time.strftime("%Y-%m-%d %H:%M:%S UTC", date),
         "KBUILD_BUILD_USER": "softrdma",
         "KBUILD_BUILD_HOST": "softrdma",
         "KBUILD_BUILD_VERSION": "1",
