@@ -5,14 +5,19 @@ import os
 import shutil
 import stat
 import tarfile
-from typing import Iterator
+from typing import Dict, Iterator
 
 from lab import VERSION
+from lab.core.errors import Unavailable
 
 from .material import MIN_PYTHON, SUMMARY, Material
 
 EXECUTABLE, READABLE = 0o755, 0o644
-LGPL = "/usr/share/common-licenses/LGPL-2.1"
+DOC_FOLDER = "/usr/share/doc"
+COMMON_LICENSES = {  # of base-files
+    "LGPL-2.1": "/usr/share/common-licenses/LGPL-2.1",
+    "GPL-3": "/usr/share/common-licenses/GPL-3",
+}
 
 
 def make_prefix(material: Material, prefix: str) -> None:
@@ -24,9 +29,7 @@ def make_prefix(material: Material, prefix: str) -> None:
         os.path.join(scripts, "lab"), os.path.join(share, "softrdma", "lab"), ignore=bytecode
     )
     series = material.pin.series
-    shutil.copytree(
-        material.kernel, os.path.join(prefix, "lib", "softrdma", "uml", series), symlinks=True
-    )
+    shutil.copytree(material.kernel, os.path.join(share, "softrdma", "uml", series), symlinks=True)
     copy(os.path.join(scripts, "softrdma"), os.path.join(prefix, "bin"))
     copy(
         os.path.join(material.tree, "man", "softrdma", "softrdma.1"),
@@ -41,7 +44,8 @@ def make_prefix(material: Material, prefix: str) -> None:
         copy(os.path.join(material.tree, name), doc)
     licenses = os.path.join(doc, "LICENSES")
     shutil.copytree(os.path.join(material.tree, "LICENSES"), licenses)
-    copy(LGPL, licenses)
+    for name, path in licenses_of_libraries(material).items():
+        shutil.copyfile(path, os.path.join(licenses, name))
     with open(os.path.join(doc, "README.txt"), "w", encoding="utf-8") as file:
         file.write(readme(material))
 
@@ -49,6 +53,23 @@ def make_prefix(material: Material, prefix: str) -> None:
 def copy(path: str, folder: str) -> None:
     os.makedirs(folder, exist_ok=True)
     shutil.copy(path, folder)
+
+
+def licenses_of_libraries(material: Material) -> Dict[str, str]:
+    """The paths of the licenses of what is linked with the kernel, by the name of the copy."""
+    packages = [library["package"] for library in (material.libc, material.libgcc)]
+    copyrights = {
+        f"{package}.copyright": os.path.join(DOC_FOLDER, package, "copyright")
+        for package in packages
+    }
+    paths = {**COMMON_LICENSES, **copyrights}
+    missing = [path for path in paths.values() if not os.path.isfile(path)]
+    if missing:
+        raise Unavailable(
+            f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing, and a release has the licenses "
+            f"of the kernel's libraries; type: apt-get install --reinstall base-files {' '.join(packages)}"
+        )
+    return paths
 
 
 def readme(material: Material) -> str:
@@ -63,9 +84,11 @@ bin/softrdma runs where this folder is, also read-only, with Python {MIN_PYTHON}
 The programs that you run are your machine's: ibv_devinfo is in the package ibverbs-utils, or
 libibverbs-utils. Manual: share/man/man1/softrdma.1, share/doc/softrdma/lab.md.
 
-Commit {material.commit}. Licenses: LICENSE; of lib/softrdma/uml, a Linux kernel with patches
-(share/softrdma/lab/patches), GPL-2.0-only, with the C library, LGPL-2.1-or-later. The sources of
-all are in softrdma-{VERSION}-sources.tar, which is beside this archive.
+Commit {material.commit}. Licenses: LICENSE, and LICENSES below share/doc/softrdma.
+share/softrdma/uml has a Linux kernel with patches (share/softrdma/lab/patches), GPL-2.0-only WITH
+Linux-syscall-note. Linked with it are the GNU C library, LGPL-2.1-or-later, and libgcc,
+GPL-3.0-or-later WITH GCC-exception-3.1. softrdma-{VERSION}-sources.tar of this release has the
+sources.
 """
 
 

@@ -2,14 +2,19 @@
 """What anyone needs to make the files of a release, or others, from."""
 
 import os
+import re
+import shutil
 import tarfile
 import textwrap
 
 from lab import VERSION
+from lab.core import files
+from lab.core.errors import LabError, Unavailable
 from lab.debian import packages
 from lab.kernel import pinned_kernel
+from lab.kernel.linked_libraries import Library
 
-from .material import Material, git
+from .material import TREE_NAME, Material
 from .prefix import write_tar
 
 README_COLUMNS = 80
@@ -17,22 +22,18 @@ README_COLUMNS = 80
 
 def make_sources(material: Material, work: str) -> str:
     """What anyone needs to make the same files, or others, from."""
+    if not material.tree_archive:
+        raise Unavailable(
+            "sources are made in a git checkout only; name other parts: archive wheel"
+        )
     top = f"softrdma-{VERSION}-sources"
     folder = os.path.join(work, top)
     os.mkdir(folder)
-    tree_archive = os.path.join(folder, f"coherdma-{VERSION}.tar")
-    git(
-        "archive",
-        "--format=tar",
-        f"--prefix=coherdma-{VERSION}/",
-        "--output",
-        tree_archive,
-        material.commit,
-    )
-    pinned_kernel.download(material.pin, folder)
-    suite = packages.Suite(packages.running_release(), packages.machine_arch(), of_sources=True)
-    suite.update_lists()
-    suite.download_source("glibc", material.libc, folder)
+    shutil.copy(material.tree_archive, folder)
+    kernel_folder = os.path.join(folder, os.path.dirname(material.pin.file_name))  # as on a mirror
+    os.makedirs(kernel_folder)
+    pinned_kernel.download(material.pin, kernel_folder)
+    download_source(material.libc, os.path.join(folder, material.libc["source"]), work)
     with open(os.path.join(folder, "README.txt"), "w", encoding="utf-8") as file:
         file.write(sources_readme(material))
     path = folder + ".tar"
@@ -41,16 +42,50 @@ def make_sources(material: Material, work: str) -> str:
     return path
 
 
+def download_source(library: Library, folder: str, work: str) -> None:
+    """Make the folder, with the source package: the files that its .dsc names, and nothing else."""
+    downloads = os.path.join(work, "downloads")
+    os.mkdir(downloads)
+    suite = packages.Suite(packages.running_release(), packages.machine_arch(), of_sources=True)
+    suite.update_lists()
+    try:
+        suite.download_source(library["source"], library["version"], downloads)
+    except Unavailable as problem:
+        raise Unavailable(
+            f"{problem}; if the mirror has a newer one, upgrade {library['package']} and start again: the kernel is "
+            "then linked with that"
+        ) from problem
+    keep_source_package(downloads, folder)
+
+
+def keep_source_package(downloads: str, folder: str) -> None:
+    """Move the files of the one source package to the new folder."""
+    (dsc,) = [name for name in os.listdir(downloads) if name.endswith(".dsc")]
+    with open(os.path.join(downloads, dsc), encoding="utf-8") as file:
+        sums = dict(re.findall(r"^ ([0-9a-f]{64}) [0-9]+ ([^/\s]+)$", file.read(), re.MULTILINE))
+    os.mkdir(folder)
+    os.rename(os.path.join(downloads, dsc), os.path.join(folder, dsc))
+    names = {name: sha256 for sha256, name in sums.items()}
+    if not names:
+        raise LabError(f"{dsc} names no files with a SHA-256")
+    for name, sha256 in names.items():
+        path = os.path.join(downloads, name)
+        if not os.path.isfile(path) or files.hash_file(path) != sha256:
+            raise LabError(f"{name} is not what {dsc} names; start again")
+        os.rename(path, os.path.join(folder, name))
+
+
 def sources_readme(material: Material) -> str:
-    pin = material.pin
-    deb = os.path.basename(pin.file_name)
+    pin, libc, libgcc = material.pin, material.libc, material.libgcc
     paragraphs = (
-        f"coherdma-{VERSION}.tar is softrdma, commit {material.commit}, with the kernel's configuration "
+        f"{TREE_NAME}.tar is softrdma, commit {material.commit}, with the kernel's configuration "
         "(scripts/lab/kernel/uml.config) and its patches (scripts/lab/patches).",
-        f"{deb}, Debian's package, is the kernel's source; its SHA-256 is {pin.sha256}. "
+        f"{pin.file_name}, Debian's package, is the kernel's source; its SHA-256 is {pin.sha256}. "
         f"It was listed in {pin.provenance}.",
-        f"glibc_* is the source of the C library that is linked with the kernel, {material.libc}.",
-        f"To make the kernel on Debian {packages.running_release()}, with the compiler of this release:",
+        f"{libc['source']} has the source of the C library that is linked with the kernel, {libc['version']}. Of "
+        f"{libgcc['package']} {libgcc['version']}, libgcc is linked, whose license lets that be without its source.",
+        f"To make the kernel, and from it the archive and the wheel, with their bytes, on Debian "
+        f"{packages.running_release()} with {libc['package']} {libc['version']} and {material.compiler}:",
     )
     text = "\n\n".join(textwrap.fill(paragraph, README_COLUMNS) for paragraph in paragraphs)
     return f"""\
@@ -58,8 +93,9 @@ The sources of softrdma {VERSION}.
 
 {text}
 
-    tar -xf coherdma-{VERSION}.tar
-    dpkg-deb -x {deb} linux
-    coherdma-{VERSION}/scripts/softrdma kernel build --output kernel \\
-        --source linux/usr/src/{pin.package}.tar.xz
+    tar -xf {TREE_NAME}.tar
+    export SOFTRDMA_MIRROR=file:$PWD SOFTRDMA_CACHE=$PWD/cache
+    {TREE_NAME}/scripts/release --out dist archive wheel
+
+`{TREE_NAME}/scripts/softrdma kernel build` makes the kernel alone, in the folder cache/uml.
 """

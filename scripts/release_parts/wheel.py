@@ -11,11 +11,14 @@ from typing import Dict
 
 from lab import VERSION
 
+from .bill import KERNEL_LICENSE, LIBC_LICENSE, LIBGCC_LICENSE, OWN_LICENSE
 from .material import ARCH, MIN_PYTHON, SUMMARY, Material
 from .prefix import EXECUTABLE, READABLE, make_prefix, mode_of, set_first_line, walk
 
 # A static program runs with any C library.
 WHEEL_TAG = f"py3-none-manylinux_2_17_{ARCH}.musllinux_1_1_{ARCH}"
+
+LICENSES = f"({OWN_LICENSE}) AND {KERNEL_LICENSE} AND {LIBC_LICENSE} AND {LIBGCC_LICENSE}"
 
 
 def make_wheel(material: Material, work: str) -> str:
@@ -67,7 +70,7 @@ Metadata-Version: 2.1
 Name: softrdma
 Version: {VERSION}
 Summary: {SUMMARY}
-License: (BSD-2-Clause OR GPL-2.0-only) AND GPL-2.0-only AND LGPL-2.1-or-later
+License: {LICENSES}
 Requires-Python: >={MIN_PYTHON}
 Classifier: Environment :: Console
 Classifier: Operating System :: POSIX :: Linux

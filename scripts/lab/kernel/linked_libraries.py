@@ -32,7 +32,11 @@ def find_libraries(environment: Dict[str, str]) -> Dict[str, Optional[Library]]:
 def _find_package(name: str, environment: Dict[str, str]) -> Optional[Library]:
     argv = ["gcc", f"-print-file-name={name}"]
     path = os.path.realpath(subprocesses.capture_output(argv, environment).strip())
-    query = ["dpkg-query", "--showformat", "\\n".join(f"${{{field}}}" for field in SOURCE_FIELDS.values())]
+    query = [
+        "dpkg-query",
+        "--showformat",
+        "\\n".join(f"${{{field}}}" for field in SOURCE_FIELDS.values()),
+    ]
     try:
         owner = subprocesses.capture_output(["dpkg-query", "--search", path]).partition(": ")[0]
         values = subprocesses.capture_output([*query, "--show", owner]).split("\n")

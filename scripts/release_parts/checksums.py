@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""SHA256SUMS: the files of one release in a folder, also if they were made one after the other."""
+
+import os
+import re
+from typing import Dict, List
+
+from lab.core import files
+from lab.core.errors import UsageError
+
+SUMS_NAME = "SHA256SUMS"
+
+
+def publish(made: List[str], bill: str, work: str, out: str) -> None:
+    """Move what was made and the bill of materials to the folder out, with SHA256SUMS of the files.
+
+    If the folder has the same bill, whose bytes depend on the commit, the kernel and its libraries,
+    SHA256SUMS keeps the files that it has listed and that are still what it says.
+    """
+    sums = {
+        os.path.basename(path): files.hash_file(path)
+        for path in [*made, bill]
+        if os.path.isfile(path)
+    }
+    bill_name = os.path.basename(bill)
+    old_bill = os.path.join(out, bill_name)
+    if os.path.isfile(old_bill) and files.hash_file(old_bill) == sums[bill_name]:
+        sums = {**_read_sums(out), **sums}
+    sums_file = os.path.join(work, SUMS_NAME)
+    with open(sums_file, "w", encoding="ascii") as file:
+        for name, sha256 in sorted(sums.items()):
+            file.write(f"{sha256}  {name}\n")
+    moved = [*made, bill, sums_file]
+    for path in moved:
+        if os.path.isfile(path):
+            refuse_folder(os.path.join(out, os.path.basename(path)))
+    for path in moved:
+        target = os.path.join(out, os.path.basename(path))
+        if os.path.isdir(path) and os.path.isdir(target):
+            os.rename(target, path + ".replaced")
+        os.replace(path, target)
+
+
+def refuse_folder(path: str) -> None:
+    if os.path.isdir(path):
+        raise UsageError(
+            f"{path} is a folder, not a file of a release; choose another folder with --out"
+        )
+
+
+def _read_sums(folder: str) -> Dict[str, str]:
+    """Those of SHA256SUMS that are right."""
+    try:
+        with open(os.path.join(folder, SUMS_NAME), encoding="ascii") as file:
+            lines = re.findall(r"^([0-9a-f]{64})  ([^/\n]+)$", file.read(), re.MULTILINE)
+    except (OSError, UnicodeDecodeError):
+        return {}
+    paths = {name: os.path.join(folder, name) for _, name in lines}
+    return {
+        name: sha256
+        for sha256, name in lines
+        if os.path.isfile(paths[name]) and files.hash_file(paths[name]) == sha256
+    }

@@ -1,0 +1,181 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""The parts of scripts/release that need no kernel: checksums, sources, licenses, and which kernel fits."""
+
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from typing import Any, Dict, List
+from unittest import mock
+
+TEST_FOLDER = os.path.dirname(os.path.realpath(__file__))
+SCRIPTS = os.path.join(TEST_FOLDER, "..", "..", "..", "scripts")
+sys.path.insert(0, SCRIPTS)
+sys.dont_write_bytecode = True
+
+from lab.core import cache  # noqa: E402
+from lab.core.errors import LabError, Unavailable, UsageError  # noqa: E402
+from lab.kernel import linked_libraries  # noqa: E402
+from release_parts import checksums, material, prefix, sources  # noqa: E402
+
+LIBRARIES = {
+    "libc.a": {"package": "libc6-dev", "source": "glibc", "version": "2.36-9"},
+    "libgcc.a": {"package": "libgcc-12-dev", "source": "gcc-12", "version": "12.2.0-14"},
+}
+
+
+class InFolder(unittest.TestCase):
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.out = self.make_folder("out")
+
+    def make_folder(self, *names: str) -> str:
+        path = os.path.join(self.folder, *names)
+        os.makedirs(path, exist_ok=True)
+        return path
+
+    def write(self, text: str, *names: str) -> str:
+        path = os.path.join(self.folder, *names)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        return path
+
+
+class Checksums(InFolder):
+    """What SHA256SUMS lists after several runs of scripts/release."""
+
+    def publish(self, bill: str, *parts: str) -> None:
+        made = [self.write(f"contents of {part}", "work", part) for part in parts]
+        bill_path = self.write(bill, "work", "a.spdx.json")
+        checksums.publish(made, bill_path, os.path.join(self.folder, "work"), self.out)
+        subprocess.run(
+            ["sha256sum", "--check", "--strict", "--quiet", "SHA256SUMS"], cwd=self.out, check=True
+        )
+
+    def listed(self) -> List[str]:
+        with open(os.path.join(self.out, "SHA256SUMS"), encoding="ascii") as file:
+            return [line.split()[1] for line in file]
+
+    def test_parts_of_the_same_release_stay_listed(self) -> None:
+        self.publish("commit 1", "archive")
+        self.publish("commit 1", "wheel")
+        self.assertEqual(self.listed(), ["a.spdx.json", "archive", "wheel"])
+        self.publish("commit 1", "archive")
+        self.assertEqual(self.listed(), ["a.spdx.json", "archive", "wheel"])
+
+    def test_parts_of_another_release_are_not_listed(self) -> None:
+        self.publish("commit 1", "archive")
+        self.publish("commit 2", "wheel")
+        self.assertEqual(self.listed(), ["a.spdx.json", "wheel"])
+        self.assertTrue(os.path.isfile(os.path.join(self.out, "archive")))
+
+    def test_changed_missing_and_foreign_files_are_not_listed(self) -> None:
+        self.publish("commit 1", "archive", "sources")
+        self.write("changed", "out", "archive")
+        os.unlink(os.path.join(self.out, "sources"))
+        self.write("mine", "out", "thesis")
+        self.publish("commit 1", "wheel")
+        self.assertEqual(self.listed(), ["a.spdx.json", "wheel"])
+
+    def test_damaged_sums_are_made_again(self) -> None:
+        self.publish("commit 1", "archive")
+        for text in ("", "\xff", f"{'0' * 64}  ../archive\n"):
+            self.write(text, "out", "SHA256SUMS")
+            self.publish("commit 1", "wheel")
+            self.assertEqual(self.listed(), ["a.spdx.json", "wheel"])
+
+    def test_folder_in_the_way_is_named_and_nothing_is_moved(self) -> None:
+        self.make_folder("out", "wheel")
+        with self.assertRaisesRegex(UsageError, "out/wheel is a folder"):
+            self.publish("commit 1", "archive", "wheel")
+        self.assertEqual(os.listdir(self.out), ["wheel"])
+
+
+class SourcePackage(InFolder):
+    """Which files of a download are passed on."""
+
+    def download(self, *listed: str) -> str:
+        lines = [
+            f" {hashlib.sha256(name.encode()).hexdigest()} {len(name)} {name}\n" for name in listed
+        ]
+        self.write(f"Checksums-Sha256:\n{''.join(lines)}", "downloads", "c_1.dsc")
+        for name in listed:
+            self.write(name, "downloads", name)
+        return os.path.join(self.folder, "downloads")
+
+    def test_only_files_of_the_dsc_are_kept(self) -> None:
+        downloads = self.download("c_1.orig.tar.xz", "c_1.debian.tar.xz")
+        self.write("half", "downloads", "c_1.orig.tar.xz.FAILED")
+        kept = os.path.join(self.folder, "kept")
+        sources.keep_source_package(downloads, kept)
+        self.assertEqual(
+            sorted(os.listdir(kept)), ["c_1.debian.tar.xz", "c_1.dsc", "c_1.orig.tar.xz"]
+        )
+
+    def test_damaged_or_missing_file_is_an_error(self) -> None:
+        for number, damage in enumerate(("changed", None)):
+            downloads = self.download("c_1.orig.tar.xz")
+            path = self.write("changed", "downloads", "c_1.orig.tar.xz")
+            if damage is None:
+                os.unlink(path)
+            with self.assertRaisesRegex(LabError, "c_1.orig.tar.xz is not what c_1.dsc names"):
+                sources.keep_source_package(downloads, os.path.join(self.folder, f"kept{number}"))
+
+
+class Licenses(InFolder):
+    def test_missing_license_is_an_error(self) -> None:
+        release: Any = mock.Mock(libc=LIBRARIES["libc.a"], libgcc=LIBRARIES["libgcc.a"])
+        common = self.write("license", "common", "LGPL-2.1")
+        with mock.patch.multiple(
+            prefix, COMMON_LICENSES={"LGPL-2.1": common}, DOC_FOLDER=self.folder
+        ):
+            with self.assertRaisesRegex(
+                Unavailable, "libc6-dev/copyright and .*libgcc-12-dev/copyr"
+            ):
+                prefix.licenses_of_libraries(release)
+            for library in LIBRARIES.values():
+                self.write("copyright", library["package"], "copyright")
+            names = set(prefix.licenses_of_libraries(release))
+            self.assertEqual(names, {"LGPL-2.1", "libc6-dev.copyright", "libgcc-12-dev.copyright"})
+            os.unlink(common)
+            with self.assertRaisesRegex(Unavailable, "LGPL-2.1 is missing.*reinstall base-files"):
+                prefix.licenses_of_libraries(release)
+
+
+class FittingKernel(InFolder):
+    """A kernel in the cache is used if it is known what it is linked with, and that is installed."""
+
+    def find_kernel(self, cached_facts: Dict[str, Any]) -> str:
+        """The name of the folder: cached, or made."""
+
+        def build(tree: str, environment: Dict[str, str]) -> str:
+            is_own = environment.get("SOFTRDMA_CACHE") == os.path.join(self.folder, "cache")
+            path = self.make_folder("made" if is_own else "cached")
+            facts = {linked_libraries.LINKED_FACT: LIBRARIES} if is_own else cached_facts
+            cache.write_manifest(path, facts, [])
+            return path
+
+        with mock.patch.object(material, "_build_kernel", build), mock.patch.object(
+            linked_libraries, "find_libraries", lambda environment: LIBRARIES
+        ):
+            return os.path.basename(material._find_kernel("tree", self.folder))
+
+    def test_kernel_that_fits(self) -> None:
+        self.assertEqual(self.find_kernel({linked_libraries.LINKED_FACT: LIBRARIES}), "cached")
+
+    def test_kernel_of_an_older_softrdma(self) -> None:
+        self.assertEqual(self.find_kernel({"version": "7.2.13-1"}), "made")
+
+    def test_kernel_that_is_linked_with_another_library(self) -> None:
+        older = {**LIBRARIES, "libc.a": {**LIBRARIES["libc.a"], "version": "2.36-8"}}
+        self.assertEqual(self.find_kernel({linked_libraries.LINKED_FACT: older}), "made")
+
+
+if __name__ == "__main__":
+    unittest.main()
