@@ -133,17 +133,9 @@ in_container() {
     [[ $output == *"is Python 3."*"softrdma needs 3.9 or newer"* ]]
 }
 
-# page_block LANGUAGE NUMBER: prints a block of the page's section on the archive.
-page_block() {
-    awk -v fence="\`\`\`$1" -v number="$2" '
-        /^## / { in_section = $0 == "## From an archive" }
-        in_block && $0 == "```" { exit }
-        in_block
-        in_section && $0 == fence { in_block = ++count == number }' "$BATS_TEST_DIRNAME/../../docs/rdma-in-ci.md" | grep .
-}
 # run_page_block RELEASE NUMBER: the files of the release are in the folder.
 run_page_block() {
-    run -0 in_root "$1" sh -eu -c "cp /run/dist/softrdma-*64.* .; $(page_block sh "$2")"
+    run -0 in_root "$1" sh -eu -c "cp /run/dist/softrdma-*64.* .; $("$BATS_TEST_DIRNAME/../docs/page_block" 'From an archive' sh "$2" "$BATS_TEST_DIRNAME/../../docs/rdma-in-ci.md")"
     echo "$output"
     [[ $output == *PORT_ACTIVE* ]]
 }
@@ -152,21 +144,3 @@ run_page_block() {
     [[ $(grep -c '^ping data' <<<"$output") == 5 ]]
 }
 @test "docs/rdma-in-ci.md: the commands for the wheel" { run_page_block bookworm 2; }
-@test "docs/rdma-in-ci.md: the step with the action" {
-    page_block yaml 1 >step.yml
-    archive=$(cd "$DIST" && echo softrdma-*-x86_64.tar.xz)
-    export RUNNER_TEMP=$PWD/temp GITHUB_PATH=$PWD/path
-    mkdir temp
-    : >path
-    cp "$DIST/$archive" .
-    # The page's inputs but the SHA-256, which it cannot know.
-    mapfile -td '' inputs < <(/usr/bin/python3 -c '
-import sys, yaml
-(step,) = yaml.safe_load(sys.stdin)["steps"]
-print(*(f"{name}={value}" for name, value in step["with"].items()), sep="\0", end="\0")' <step.yml)
-    inputs=("${inputs[@]/#sha256=*/sha256=$(sha256sum <"$archive" | cut -d ' ' -f 1)}")
-    [[ ${inputs[0]} == "archive=$archive" ]]
-    for number in 0 1; do
-        "$BATS_TEST_DIRNAME/run_step" "$BATS_TEST_DIRNAME/../../action.yml" $number "${inputs[@]}"
-    done
-}
