@@ -76,7 +76,7 @@ expect_none() {
     # A tag, unlike a commit, can later name other code. ./FOLDER is of the same checkout.
     with_name '\.(ya?ml|md)$' | tr '\n' '\0' |
         { xargs -0 grep -nHE '(^|[[:blank:]{,-])uses:[[:blank:]]+[^[:blank:]]' || true; } |
-        { grep -vE 'uses: \./[a-z]+( #|$)|uses: ([[:alnum:]_.-]+/)+[[:alnum:]_.-]+@[0-9a-f]{40} # v[0-9]+(\.[0-9]+){2}$' || true; } |
+        { grep -vE 'uses: \./[a-z]+( #|$)|uses: (https://)?([[:alnum:]_.-]+/)+[[:alnum:]_.-]+@[0-9a-f]{40} # v[0-9]+(\.[0-9]+){2}$' || true; } |
         expect_none 'actions are not named as uses: OWNER/NAME@COMMIT # vN.N.N'
 }
 @test "no line ends in blanks" {

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #
-# The commands of docs/rdma-in-ci.md, unchanged, by podman on this machine. $PACKAGES is a folder of coherdma's
+# The images, containers and pods of docs/rdma-in-ci.md, unchanged, by podman on this machine. $PACKAGES is a folder of coherdma's
 # packages for Debian 12, with the user-mode kernel.
 
 bats_require_minimum_version 1.5.0
@@ -42,14 +42,7 @@ teardown_file() {
     rm -rf "$folder"
 }
 
-# block HEADING LANGUAGE [N]: prints the N-th code block below the heading.
-block() {
-    awk -v heading="## $1" -v fence="\`\`\`$2" -v number="${3:-1}" '
-        /^## / { in_section = $0 == heading }
-        in_block && $0 == "```" { exit }
-        in_block
-        in_section && $0 == fence { in_block = ++count == number }' "$page" | grep .
-}
+block() { "$BATS_TEST_DIRNAME/../../docs/page_block" "$1" "$2" "${3:-1}" "$page"; } # HEADING LANGUAGE [N]
 # run_block HEADING [N]: runs a block of sh; the first command that fails ends it.
 run_block() {
     cd "$folder/source" || return
@@ -57,39 +50,6 @@ run_block() {
     run bash -eo pipefail "$BATS_TEST_TMPDIR/block" 3>&-
     tail -n 30 <<<"$output"
     [[ $status == 0 ]]
-}
-
-@test "One line in a job: each step succeeds in a bare Debian 12" {
-    local job=$folder/job step old_lists=()
-    mkdir -p "$job/home"
-    chown 1001 "$job/home" # as on GitHub: HOME is the runner's, and the container's user is root
-    git clone -q "$BATS_TEST_DIRNAME/../../.." "$job/coherdma"
-    block 'One line in a job' yaml >"$job/job.yml"
-    # Lists of packages may be as old as this machine's apt permits.
-    [[ $(apt-config dump --format '%v' Acquire::Check-Valid-Until Acquire::Check-Date) != *false* ]] || old_lists=(--env SOFTRDMA_OLD_LISTS=yes)
-    podman run --detach --name job --volume "$job:/job" --workdir /job --env HOME=/job/home "${old_lists[@]}" docker.io/library/debian:12 sleep infinity 3>&-
-    /usr/bin/python3 - "$job/job.yml" "$job" <<'END'
-import sys, yaml
-with open(sys.argv[1]) as file:
-    job = yaml.safe_load(file)["jobs"]["test"]
-assert job["container"] == "debian:12"
-with open(f"{sys.argv[2]}/env", "w") as file:
-    file.writelines(f"{name}={value}\n" for name, value in job["env"].items())
-for number, step in enumerate(s for s in job["steps"] if "run" in s):
-    with open(f"{sys.argv[2]}/step{number}", "w") as file:
-        file.write(step["run"])
-END
-    for step in "$job"/step?; do
-        run podman exec --env-file "$job/env" job bash -e "/job/${step##*/}" 3>&-
-        printf '%s\n' "$output"
-        if [[ $status == 77 && $output == *'softrdma kernel build --newest' ]]; then
-            echo '# the pinned kernel is not available; the newest one is used' >&3
-            run podman exec --env-file "$job/env" job /job/coherdma/scripts/softrdma kernel build --newest 3>&-
-            printf '%s\n' "$output"
-        fi
-        [[ $status == 0 ]]
-    done
-    [[ $step == */step3 && $(grep -c '^ping data' <<<"$output") == 10 ]]
 }
 
 @test "An image: the images are built" {

@@ -1,0 +1,3 @@
+module devices
+
+go 1.19
