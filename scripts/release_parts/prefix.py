@@ -42,6 +42,7 @@ def make_prefix(material: Material, prefix: str) -> None:
     doc = os.path.join(share, "doc", "softrdma")
     for name in ("LICENSE", "CHANGELOG.md", "docs/lab.md", "docs/rdma-in-ci.md"):
         copy(os.path.join(material.tree, name), doc)
+    shutil.copytree(os.path.join(material.tree, "docs", "ci"), os.path.join(doc, "ci"))
     licenses = os.path.join(doc, "LICENSES")
     shutil.copytree(os.path.join(material.tree, "LICENSES"), licenses)
     for name, path in licenses_of_libraries(material).items():
