@@ -45,7 +45,10 @@ def run(options: argparse.Namespace, drivers: List[str]) -> int:
     elif action == "path":
         is_custom = custom_kernels.is_custom(version)
         path = custom_build.resolve(version) if is_custom else uml_kernels.find_kernel(version).path
-        print(os.path.join(path, uml_kernels.PROGRAM))
+        program = os.path.join(path, uml_kernels.PROGRAM)
+        if not os.path.exists(program):
+            raise UsageError(f"kernel path {version}: there is no {program}")
+        print(program)
     elif action == "fetch":
         kernel = debian_kernels.get_kernel(arch or packages.machine_arch(), version)
         if "siw" in drivers:
@@ -64,6 +67,11 @@ def _check_options(options: argparse.Namespace) -> None:
         for name in ("newest", "source", "output", "name", "jobs", "verbose"):
             if getattr(options, name) not in (None, False):
                 raise UsageError(f"kernel {options.action}: --{name} is an option of kernel build")
+    if options.source is not None and not os.path.exists(options.source):
+        raise UsageError(
+            f"--source {options.source or chr(39) * 2}: No such file; expected a kernel tree, or a file such as "
+            "/usr/src/linux-source-6.1.tar.xz"
+        )
     is_tree = options.source is not None and os.path.isdir(options.source)
     if is_tree and options.output is not None:
         raise UsageError(

@@ -21,7 +21,7 @@ MAX_PROCESSORS = 64
 # Words of the kernel's command line by which softrdma starts a guest; and what user mode takes for an option.
 LAB_WORD = re.compile(
     r"-|(mem|ncpus|seccomp|root|rootfstype|rootflags|panic|oops|con\d*|console|ssl\d*|vec\d*|eth\d*|"
-    r"uml_dir|umid|init|rdinit|ubd\w*)([=:]|$)|(ro|rw)$"
+    r"uml_dir|umid|init|rdinit|hostfs|ubd\w*)([=:]|$)|(ro|rw)$"
 )
 START_SHELL = (
     'for shell in "$SHELL" bash; do command -v "$shell" >/dev/null && exec "$shell"; done; exec sh'
