@@ -5,7 +5,7 @@ import os
 import re
 from typing import Dict, List
 
-from lab.core import files
+from lab.core import files, supervisor
 from lab.core.errors import UsageError
 
 SUMS_NAME = "SHA256SUMS"
@@ -15,7 +15,8 @@ def publish(made: List[str], bill: str, work: str, out: str) -> None:
     """Move what was made and the bill of materials to the folder out, with SHA256SUMS of the files.
 
     If the folder has the same bill, whose bytes depend on the commit, the kernel and its libraries,
-    SHA256SUMS keeps the files that it has listed and that are still what it says.
+    SHA256SUMS keeps the files that it has listed and that are still what it says. If the process is
+    killed meanwhile, there is no SHA256SUMS, or it is right.
     """
     sums = {
         os.path.basename(path): files.hash_file(path)
@@ -26,6 +27,7 @@ def publish(made: List[str], bill: str, work: str, out: str) -> None:
     old_bill = os.path.join(out, bill_name)
     if os.path.isfile(old_bill) and files.hash_file(old_bill) == sums[bill_name]:
         sums = {**_read_sums(out), **sums}
+    old_sums = os.path.join(out, SUMS_NAME)
     sums_file = os.path.join(work, SUMS_NAME)
     with open(sums_file, "w", encoding="ascii") as file:
         for name, sha256 in sorted(sums.items()):
@@ -34,11 +36,14 @@ def publish(made: List[str], bill: str, work: str, out: str) -> None:
     for path in moved:
         if os.path.isfile(path):
             refuse_folder(os.path.join(out, os.path.basename(path)))
-    for path in moved:
-        target = os.path.join(out, os.path.basename(path))
-        if os.path.isdir(path) and os.path.isdir(target):
-            os.rename(target, path + ".replaced")
-        os.replace(path, target)
+    with supervisor.defer_signals():
+        if os.path.lexists(old_sums):
+            os.unlink(old_sums)
+        for path in moved:
+            target = os.path.join(out, os.path.basename(path))
+            if os.path.isdir(path) and os.path.isdir(target):
+                os.rename(target, path + ".replaced")
+            os.replace(path, target)
 
 
 def refuse_folder(path: str) -> None:

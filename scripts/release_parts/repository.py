@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """The repository of packages for apt, signed by the releaser's key."""
 
+import glob
 import lzma
 import os
+import re
 import shutil
 from email.utils import formatdate
 from typing import Dict, List, Optional
@@ -30,15 +32,18 @@ def make_repository(
     All but the signatures has the same bytes if the packages have: a signature has its date.
     """
     root = os.path.join(work, FOLDER)
+    fingerprint = find_fingerprint(key) if key else None
     for suite in suites:
         made = deb_packages.require_packages(material, folder, suite)
         with progress.Step(f"indexing the packages for {suite}", expected_seconds=5):
             add_suite(root, suite, made, material.seconds)
-        if key:
-            sign(os.path.join(root, "dists", suite), key)
-    if key:
+        if fingerprint:
+            sign(os.path.join(root, "dists", suite), fingerprint)
+    if fingerprint:
         with open(os.path.join(root, KEYRING), "w", encoding="ascii") as file:
-            file.write(gpg("--armor", "--export-options", "export-minimal", "--export", key))
+            file.write(
+                gpg("--armor", "--export-options", "export-minimal", "--export", fingerprint)
+            )
     return root
 
 
@@ -97,11 +102,18 @@ def ftparchive(
     )
 
 
-def sign(dist: str, key: str) -> None:
+def sign(dist: str, fingerprint: str) -> None:
     release = os.path.join(dist, "Release")
-    gpg("--local-user", key, "--clearsign", "--output", os.path.join(dist, "InRelease"), release)
     gpg(
-        *("--local-user", key, "--armor", "--detach-sign"),
+        "--local-user",
+        fingerprint,
+        "--clearsign",
+        "--output",
+        os.path.join(dist, "InRelease"),
+        release,
+    )
+    gpg(
+        *("--local-user", fingerprint, "--armor", "--detach-sign"),
         *("--output", release + ".gpg", release),
     )
 
@@ -115,13 +127,41 @@ def check_options(out: str, key: Optional[str], is_unsigned: bool) -> None:
             else "--key and --unsigned: only one is possible"
         )
     target = os.path.join(out, FOLDER)
-    if os.path.lexists(target) and not os.path.isdir(os.path.join(target, "dists")):
+    if os.path.lexists(target) and not is_own_repository(target):
         raise UsageError(
-            f"{target} is there and is not a repository; move it away, or choose another folder by --out"
+            f"{target} is there and is not a repository of {NAME}; move it away, or choose another folder by --out"
         )
     subprocesses.require_programs(PROGRAM_PACKAGES, "a repository")
     if key:
-        gpg("--list-secret-keys", key, error_text=f"gpg has no secret key {key} to sign with")
+        find_fingerprint(key)
+
+
+def is_own_repository(root: str) -> bool:
+    """Whether each suite in it says that it is of coherdma."""
+    releases = glob.glob(os.path.join(glob.escape(root), "dists", "*", "Release"))
+    return bool(releases) and all(map(has_own_origin, releases))
+
+
+def has_own_origin(path: str) -> bool:
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return f"Origin: {NAME}\n" in file
+
+
+def find_fingerprint(key: str) -> str:
+    """Of the one secret key that gpg finds by the text. gpg may find public keys of others by it, too."""
+    listing = gpg(
+        *("--with-colons", "--list-secret-keys", key),
+        error_text=f"gpg has no secret key {key} to sign with",
+    )
+    # A fingerprint follows its key, or a key that is a part of that.
+    fingerprints = re.findall(
+        r"^sec:.*\n(?:grp:.*\n)*fpr:(?:[^:]*:){8}([0-9A-F]+):", listing, re.MULTILINE
+    )
+    if len(fingerprints) != 1:
+        raise UsageError(
+            f"--key {key}: gpg has {len(fingerprints)} such secret keys; give the fingerprint of one"
+        )
+    return str(fingerprints[0])
 
 
 def gpg(*arguments: str, error_text: Optional[str] = None) -> str:

@@ -4,6 +4,7 @@
 
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -19,7 +20,7 @@ sys.dont_write_bytecode = True
 from lab.core import cache  # noqa: E402
 from lab.core.errors import LabError, Unavailable, UsageError  # noqa: E402
 from lab.kernel import linked_libraries  # noqa: E402
-from release_parts import checksums, material, prefix, sources  # noqa: E402
+from release_parts import checksums, material, prefix, repository, sources  # noqa: E402
 
 LIBRARIES = {
     "libc.a": {"package": "libc6-dev", "source": "glibc", "version": "2.36-9"},
@@ -82,6 +83,20 @@ class Checksums(InFolder):
         self.write("mine", "out", "thesis")
         self.publish("commit 1", "wheel")
         self.assertEqual(self.listed(), ["a.spdx.json", "wheel"])
+
+    def test_killed_run_leaves_no_sums_of_the_release_before(self) -> None:
+        self.publish("commit 1", "archive", "wheel")
+        replace = os.replace
+
+        def die_at_sums(source: str, target: str) -> None:
+            if source.endswith("SHA256SUMS"):
+                raise KeyboardInterrupt
+            replace(source, target)
+
+        with mock.patch("os.replace", die_at_sums), self.assertRaises(KeyboardInterrupt):
+            self.publish("commit 2", "archive")
+        self.publish("commit 2", "archive")
+        self.assertEqual(self.listed(), ["a.spdx.json", "archive"])
 
     def test_damaged_sums_are_made_again(self) -> None:
         self.publish("commit 1", "archive")
@@ -175,6 +190,39 @@ class FittingKernel(InFolder):
     def test_kernel_that_is_linked_with_another_library(self) -> None:
         older = {**LIBRARIES, "libc.a": {**LIBRARIES["libc.a"], "version": "2.36-8"}}
         self.assertEqual(self.find_kernel({linked_libraries.LINKED_FACT: older}), "made")
+
+
+class Repository(InFolder):
+    def test_repository_of_others_is_not_replaced(self) -> None:
+        apt = self.make_folder("out", "apt")
+        for origin, is_own in (("coherdma", True), ("Debian", False)):
+            with open(
+                os.path.join(self.make_folder("out", "apt", "dists", origin), "Release"), "w"
+            ) as file:
+                file.write(f"Origin: {origin}\nLabel: coherdma\n")
+            self.assertEqual(repository.is_own_repository(apt), is_own)
+        self.assertFalse(repository.is_own_repository(self.out))
+        with self.assertRaisesRegex(UsageError, "is not a repository of coherdma; move it away"):
+            repository.check_options(self.out, None, True)
+
+    @unittest.skipUnless(shutil.which("gpg"), "gpg is not installed")
+    def test_key_is_one_key(self) -> None:
+        home = self.make_folder("gpg")
+        os.chmod(home, 0o700)
+        self.addCleanup(
+            lambda: subprocess.run(["gpgconf", "--homedir", home, "--kill", "all"], check=False)
+        )
+        with mock.patch.dict(os.environ, GNUPGHOME=home):
+            for name in ("one@example.com", "one@example.com.other"):
+                options = ["--batch", "--passphrase", "", "--quick-gen-key"]
+                subprocess.run(["gpg", *options, name], check=True, capture_output=True)
+            fingerprint = repository.find_fingerprint("=one@example.com")
+            self.assertRegex(fingerprint, "^[0-9A-F]{40}$")
+            self.assertEqual(repository.find_fingerprint(fingerprint), fingerprint)
+            with self.assertRaisesRegex(UsageError, "gpg has 2 such secret keys"):
+                repository.find_fingerprint("one@example.com")
+            with self.assertRaisesRegex(LabError, "gpg has no secret key two to sign with"):
+                repository.find_fingerprint("two")
 
 
 if __name__ == "__main__":
