@@ -58,6 +58,11 @@ def find_kernel(argument: str, drivers: Iterable[str], has_network: bool) -> Boo
     if not os.path.exists(program):
         if not os.path.isdir(path):
             raise UsageError(f"--kernel {argument}: no such file; {BUILD_REMEDY}")
+        if os.path.isfile(os.path.join(path, "arch", "um", "Kconfig")):
+            raise UsageError(
+                f"--kernel {argument}: a kernel tree in which no kernel of user mode was built; build it: "
+                f"softrdma kernel build --source {shlex.quote(argument)} --name NAME, and run it by --kernel NAME"
+            )
         raise UsageError(
             f"--kernel {argument}: this folder has no program {PROGRAM}: no kernel of user mode was built in it; "
             f"type: make -C {shlex.quote(path)} ARCH=um {PROGRAM}"

@@ -49,7 +49,8 @@ start_on_terminal() {
 }
 
 @test "run --kernel PATH that is no user-mode kernel: status 2, the reason, one line" {
-    mkdir empty
+    mkdir -p empty tree/arch/um
+    touch tree/arch/um/Kconfig
     echo text >text
     cp "$(softrdma kernel path)" linux
     chmod -x linux
@@ -64,6 +65,7 @@ start_on_terminal() {
     done <<'END'
 ./nothing|no such file
 empty/|has no program linux
+tree/|softrdma kernel build --source tree/ --name NAME
 ./text|no ELF file
 ./bzImage|a kernel for a machine
 ./program32|32 bits
