@@ -16,16 +16,18 @@ from ..devices import soft_devices
 from ..run import dry_run, peer_key, run_local
 
 DRIVERS = {"rxe": ["rxe"], "siw": ["siw"], "both": ["rxe", "siw"]}
-# Where the command runs, whose programs may be others than this machine's: the caller's shell, or another.
 MAX_PROCESSORS = 64
 # Words of the kernel's command line by which softrdma starts a guest; and what user mode takes for an option.
 LAB_WORD = re.compile(
     r"-|(mem|ncpus|seccomp|root|rootfstype|rootflags|panic|oops|con\d*|console|ssl\d*|vec\d*|eth\d*|"
     r"uml_dir|umid|init|rdinit|hostfs|ubd\w*)([=:]|$)|(ro|rw)$"
 )
-START_SHELL = (
-    'for shell in "$SHELL" bash; do command -v "$shell" >/dev/null && exec "$shell"; done; exec sh'
-)
+# The caller's shell, if it is one and is there: the guest's programs may be others than this machine's.
+START_SHELL = """for shell in "$SHELL" bash; do
+    case $shell in */nologin | */false) continue ;; esac
+    command -v "$shell" >/dev/null && exec "$shell"
+done
+exec sh"""
 
 
 def run(options: argparse.Namespace) -> int:
@@ -179,7 +181,7 @@ def _parse_append(texts: List[str]) -> "tuple[str, ...]":
             raise UsageError(f"--append {text!r}: a quote is not closed, or it has several lines")
         words += re.findall(r'(?:"[^"]*"|[^\s"])+', text)
     for word in words:
-        if LAB_WORD.match(word):
+        if LAB_WORD.match(word.lstrip('"')):
             raise UsageError(
                 f"--append {word}: softrdma sets this itself; "
                 "for memory use --memory, for processors --cpus, for the kernel's output --console"

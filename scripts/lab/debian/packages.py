@@ -67,14 +67,19 @@ def machine_arch() -> str:
     return {"x86_64": "amd64", "aarch64": "arm64"}.get(os.uname().machine, os.uname().machine)
 
 
-def running_release() -> str:
-    """The Debian release of this machine; DEFAULT_RELEASE if it runs another system."""
+def _read_os_release(variable: str) -> str:
+    """The value of the variable; empty if there is none."""
     try:
         with open("/etc/os-release", encoding="utf-8") as file:
             variables = dict(line.rstrip().split("=", 1) for line in file if "=" in line)
     except OSError:
         variables = {}
-    name = variables.get("VERSION_CODENAME", "").strip('"')
+    return variables.get(variable, "").strip('"')
+
+
+def running_release() -> str:
+    """The Debian release of this machine; DEFAULT_RELEASE if it runs another system."""
+    name = _read_os_release("VERSION_CODENAME")
     return name if name in RELEASES else DEFAULT_RELEASE
 
 
@@ -315,6 +320,11 @@ def find_mirrors() -> "tuple[str, Optional[str]]":
             else:
                 main_uri = main_uri or uri
     if not main_uri:
+        if _read_os_release("ID") == "debian":
+            progress.note(
+                f"apt has read no lists of a mirror of Debian; using {MIRROR} (to use yours, type first: apt-get update, "
+                "or set SOFTRDMA_MIRROR)"
+            )
         return MIRROR, SECURITY_MIRROR
     return main_uri, security_uri
 

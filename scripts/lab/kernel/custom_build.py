@@ -11,14 +11,18 @@ import re
 import shlex
 from typing import List, NamedTuple, Optional
 
-from ..core import cache, progress, subprocesses
-from ..core.errors import LabError, UsageError
+from ..core import cache, progress, subprocesses, trust
+from ..core.errors import UsageError
 from . import custom_kernels, uml_build, uml_kernels
 from .custom_kernels import NAME
 from .uml_kernels import PROGRAM
 
 CACHE_KIND = "custom"
 NEEDED_MEGABYTES = 1500
+# By these make would build in another place, or something else.
+IGNORED_VARIABLES = re.compile(
+    r"(KBUILD_OUTPUT|KBUILD_EXTMOD|KCONFIG_\w+|M|O|ARCH|SUBARCH|(GNU)?MAKEFLAGS|MFLAGS)$"
+)
 DEBUG_CONFIG = b"CONFIG_DEBUG_KERNEL=y\nCONFIG_DEBUG_INFO_DWARF_TOOLCHAIN_DEFAULT=y\n"
 # By these make knows that a kernel was built in the tree itself.
 BUILT_FILES = (".config", "include/config", "arch/x86/include/generated")
@@ -75,6 +79,8 @@ def resolve(argument: str) -> str:
         )
     path = cache.find_folder(CACHE_KIND, argument)
     assert path
+    if os.path.lexists(os.path.join(path, PROGRAM)):
+        trust.require_trusted(os.path.join(path, PROGRAM), entry=path)
     return path
 
 
@@ -155,7 +161,7 @@ def _configure(tree: str, folder: str, series: str) -> None:
     try:
         arguments = ["-s", f"KCONFIG_ALLCONFIG={config}", "allnoconfig"]
         _make(tree, folder, arguments, "the kernel cannot be configured")
-    except LabError:
+    except BaseException:  # also a signal: without .config the folder would not be listed
         cache.discard_folder(folder)
         raise
 
@@ -167,7 +173,7 @@ def _make(
     error_text: str,
     step: Optional[progress.Step] = None,
 ) -> None:
-    """Run make in the build folder, with the caller's environment. Without step, it may print."""
+    """Run make in the build folder, with the caller's environment but IGNORED_VARIABLES."""
 
     def show_progress(output_bytes: int) -> None:
         if step:
@@ -175,9 +181,7 @@ def _make(
 
     is_verbose = "V=1" in arguments
     environment = {
-        name: value
-        for name, value in os.environ.items()
-        if not re.match(r"(KBUILD_OUTPUT|MAKEFLAGS|ARCH|SUBARCH)$", name)
+        name: value for name, value in os.environ.items() if not IGNORED_VARIABLES.match(name)
     }
     subprocesses.run_long(
         ["make", "-C", tree, "ARCH=um", f"O={folder}", *arguments],

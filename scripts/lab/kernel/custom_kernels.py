@@ -68,9 +68,9 @@ def find_kernel(argument: str, drivers: Iterable[str], has_network: bool) -> Boo
             f"type: make -C {shlex.quote(path)} ARCH=um {PROGRAM}"
         )
     _check_program(argument, program)
-    if not os.path.isfile(os.path.join(build_folder or "", ".config")):
-        build_folder = None
     options = read_options(build_folder) if build_folder else {}
+    if options.get("UML") != "y":  # none, or that of another kernel
+        build_folder, options = None, {}
     if build_folder:
         _check_options(build_folder, options, drivers, has_network)
     version = _read_version(program)
@@ -120,7 +120,7 @@ def find_source(build_folder: Optional[str]) -> Optional[str]:
 
 
 def read_options(build_folder: str) -> Dict[str, str]:
-    """The options of the build folder's .config, without CONFIG_: y, m, or another value. None without it."""
+    """The options of the build folder's .config, without CONFIG_: y, m, or another value. Without .config, none."""
     config = os.path.join(build_folder, ".config")
     if not os.path.isfile(config):
         return {}
@@ -164,11 +164,16 @@ def _max_processors(options: Dict[str, str]) -> Optional[int]:
     """Of the .config; None if that is not known."""
     if not options:
         return None
-    return int(options.get("NR_CPUS", 1)) if "SMP" in options else 1
+    if "SMP" not in options:
+        return 1
+    number = options.get("NR_CPUS", "")
+    return int(number) if re.fullmatch("[0-9]{1,5}", number) else None
 
 
 def _check_program(argument: str, path: str) -> None:
     """Raise if the file is no program of a user-mode kernel for this machine."""
+    if not os.path.isfile(path):
+        raise UsageError(f"--kernel {argument}: no file; {BUILD_REMEDY}")
     try:
         with open(path, "rb") as file:
             head = file.read(1024)
@@ -178,7 +183,7 @@ def _check_program(argument: str, path: str) -> None:
     reason = ""
     if head[place] == magic:
         reason = "it is a kernel for a machine (bzImage), not one of user mode"
-    elif head[:4] != b"\x7fELF":
+    elif head[:4] != b"\x7fELF" or len(head) < ELF_HEADER.size:
         reason = "it is not a program (no ELF file)"
     elif head[4] != ELF_64_BIT:
         reason = "it is a program of 32 bits, and softrdma needs one for x86-64"
@@ -212,7 +217,7 @@ def _read_sections(path: str) -> List[_Section]:
             headers = [SECTION_HEADER.unpack_from(table, size * index) for index in range(count)]
             file.seek(headers[names_index][4])
             names = file.read(headers[names_index][5])
-        except (struct.error, IndexError, OverflowError, OSError):
+        except (struct.error, IndexError, OverflowError, MemoryError, OSError):
             return []
     return [_Section(names[header[0] :].partition(b"\0")[0], header[1]) for header in headers]
 

@@ -9,7 +9,7 @@ import signal
 from typing import Optional
 
 from ..core import progress
-from ..core.errors import LabError
+from ..core.errors import LabError, Unavailable
 
 PTRACE_TRACEME, PTRACE_DETACH = 0, 17
 ADDR_NO_RANDOMIZE = 0x0040000
@@ -24,6 +24,19 @@ ATTACH_SECONDS = 1.0  # more than gdb needs to attach to a stopped process
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p]
 _libc.ptrace.restype = ctypes.c_long
+
+
+def require_permission() -> None:
+    """Raise if a child may not be traced: a run would wait for its stop without end."""
+    child = os.fork()
+    if child == 0:
+        os._exit(int(_libc.ptrace(PTRACE_TRACEME, 0, None, None) != 0))
+    _, status = os.waitpid(child, 0)
+    if status != 0:
+        raise Unavailable(
+            "--gdb: processes of this one may not be traced, as under strace or in a container that forbids ptrace; "
+            "run it without strace, or outside of the container"
+        )
 
 
 def prepare_child() -> None:

@@ -40,6 +40,8 @@ CONNECTION_FD = 3  # in the kernel's process
 def run(request: RunRequest) -> int:
     """Returns the command's exit status."""
     kernel = _find_kernel(request)
+    if request.waits_for_debugger:
+        debugger.require_permission()
     spec = make_command_spec(request.argv)
     processors = _choose_processors(kernel, request)
     try:
@@ -298,6 +300,11 @@ def _make_network(request: RunRequest, undo: supervisor.Undo) -> _Network:
         return _Network(members, [list(ends) for ends in zip(*cables)], mtu, None)
     # For each driver a cable from the switch to each host.
     driver_cables = [[_make_cable() for _ in local_numbers] for _ in request.drivers]
+    netdev_ends = [
+        [cables[index][1] for cables in driver_cables] for index in range(len(local_numbers))
+    ]
+    if request.dry_run:  # the switch would listen for the peers
+        return _Network(members, netdev_ends, mtu, None)
     group = None
     if request.peers:
         peers = [
@@ -314,9 +321,6 @@ def _make_network(request: RunRequest, undo: supervisor.Undo) -> _Network:
             request.key,
         )
     switch_ends = [[switch_end for switch_end, _ in cables] for cables in driver_cables]
-    netdev_ends = [
-        [cables[index][1] for cables in driver_cables] for index in range(len(local_numbers))
-    ]
     return _Network(members, netdev_ends, mtu, switch.Switch(undo, switch_ends, group))
 
 

@@ -16,13 +16,13 @@ start_on_terminal() {
 }
 
 @test "run without a command on a terminal is a shell: that of SHELL, or another" {
-    for shell in /bin/dash /no/such/shell; do
+    for shell in /bin/dash /no/such/shell /usr/sbin/nologin; do
         start_on_terminal "SHELL=$shell '$program' run --in uml -q"
         wait_until is_ready_or_ended "$pid" grep -qs '[>#$] ' out
         # shellcheck disable=SC2016 # the shell in the guest expands it
         echo 'echo "it is $0, $(ls /sys/class/infiniband)"; exit 7' >&9
         expect_status 7
-        grep "it is $([[ -x $shell ]] && echo "$shell" || echo bash), rxe0" out
+        grep "it is $([[ $shell == /bin/dash ]] && echo "$shell" || echo bash), rxe0" out
     done
     run -2 softrdma run --in uml </dev/null
     [[ ${#lines[@]} == 1 && $output == *"a command is missing"* ]]
@@ -36,7 +36,9 @@ start_on_terminal() {
     [[ $output == *"may lack "[1-9]*" of the fixes"*README.md* && $output == *"lacks "[1-9]* && $output == *rxe0*siw0* ]]
     # The configuration of the lab is enough, and its options are named if they are missing.
     config=$BATS_TEST_DIRNAME/../../../scripts/lab/kernel/uml.config
-    cp "$config" build/.config
+    echo 'CONFIG_X86_64=y' >build/.config # of another kernel
+    run -0 softrdma run -q --kernel build/linux -- true
+    { echo CONFIG_UML=y && cat "$config"; } >build/.config # as make writes it
     run -0 softrdma run --kernel ./build -- true
     [[ $output != *without* ]]
     sed -i 's/CONFIG_RDMA_SIW=y/CONFIG_RDMA_SIW=m/; /CONFIG_VETH=/d; /CONFIG_UML_NET_VECTOR=/d' build/.config
@@ -55,6 +57,8 @@ start_on_terminal() {
     cp "$(softrdma kernel path)" linux
     chmod -x linux
     printf '\x7fELF\x01\x01%-1024s' '' >program32
+    printf '\x7fELF\x02' >short_file
+    mkfifo pipe
     { head -c 514 /dev/zero && printf 'HdrS%-512s' ''; } >bzImage
     while IFS='|' read -r path reason; do
         run -2 softrdma run --kernel "$path" -- true
@@ -67,6 +71,8 @@ start_on_terminal() {
 empty/|has no program linux
 tree/|softrdma kernel build --source tree/ --name NAME
 ./text|no ELF file
+./short_file|no ELF file
+./pipe|no file
 ./bzImage|a kernel for a machine
 ./program32|32 bits
 /bin/true|no kernel of user mode
@@ -86,7 +92,7 @@ END
     [[ $output == $'3\n3' ]]
     run -77 softrdma run --in uml --cpus 9 -- true
     [[ $output == *"up to 8 processors"* ]]
-    for word in mem=1G ncpus=4 init=/bin/sh root=x ro con0=null vec0:x --help 'fine uml_dir=/' 'open="'; do
+    for word in '"rootflags=/x"' mem=1G ncpus=4 init=/bin/sh root=x ro con0=null vec0:x --help 'fine uml_dir=/' 'open="'; do
         run -2 softrdma run --in uml --append="$word" -- true
         [[ ${#lines[@]} == 1 && $output == *"--append "* ]]
     done
@@ -106,6 +112,13 @@ END
     [[ ${words[0]} == "$kernel" && " ${words[*]} " == *' init="'* ]]
     run -0 --separate-stderr softrdma run --in uml --hosts 2 --dry-run --json --write . -- touch "$PWD/touched"
     [[ $(jq -r '"\(.in) \(.commands | length) \(.command[0])"' <<<"$output") == 'uml 2 touch' ]]
+    # Not even the port of --peer is used, by which a run may be waiting.
+    (umask 077 && softrdma key key)
+    /usr/bin/python3 -c 'import socket, subprocess, sys
+listener = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+listener.bind(("", 0))
+port = str(listener.getsockname()[1])
+sys.exit(subprocess.call([*sys.argv[1:], "--port", port, "--", "true"]))' "$program" run --in uml --dry-run --as 1 --peer 127.0.0.9 --key key --driver siw
     [[ ! -e touched ]] && is_nothing_left
 }
 

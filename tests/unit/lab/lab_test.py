@@ -11,8 +11,8 @@ import subprocess
 import sys
 import tempfile
 import unittest
-import unittest.mock
 from contextlib import redirect_stdout
+from unittest import mock
 
 TEST_FOLDER = os.path.dirname(os.path.realpath(__file__))
 TOP_FOLDER = os.path.join(TEST_FOLDER, "..", "..", "..")
@@ -24,8 +24,9 @@ from lab.core import supervisor  # noqa: E402
 from lab.core.errors import LabError, Unavailable  # noqa: E402
 from lab.core.run_request import ClusterMember  # noqa: E402
 from lab.devices import hosts, on_command, privileges, soft_devices  # noqa: E402
+from lab.kernel import custom_build  # noqa: E402
 from lab.protocol import frames  # noqa: E402
-from lab.run import guest_session, initramfs, log_pipe, switch  # noqa: E402
+from lab.run import debugger, guest_session, initramfs, log_pipe, switch  # noqa: E402
 
 
 class Gids(unittest.TestCase):
@@ -47,7 +48,7 @@ class OwnPython(unittest.TestCase):
             local_host = hosts.Host(number=1, netns=None, devices=[])
             member = ClusterMember(number=1, numbers=[1, 2], remote_numbers=[])
             folder = os.path.join(parent, "bin")
-            with unittest.mock.patch.object(sys, "executable", python):
+            with mock.patch.object(sys, "executable", python):
                 on_command.install(folder, [local_host], local_host, member)
             result = subprocess.run(
                 [os.path.join(folder, "on"), "9"], stderr=subprocess.PIPE, text=True
@@ -80,7 +81,7 @@ class RefusedPrograms(unittest.TestCase):
 
     def test_read_only_setting_makes_two_hosts_unavailable(self) -> None:
         path = "/proc/sys/kernel/ostype"  # not even root can open it for writing
-        with unittest.mock.patch.object(
+        with mock.patch.object(
             hosts, "NONLOCAL_BIND", path
         ), supervisor.Undo() as undo, self.assertRaisesRegex(
             Unavailable, f"{path}, which cannot be written: Permission denied; use: .*--in uml"
@@ -169,7 +170,7 @@ class Privileges(unittest.TestCase):
 
     @unittest.skipIf(os.geteuid() != 0, "needs root")
     def test_user_may_not(self) -> None:
-        with unittest.mock.patch("os.geteuid", return_value=65534):
+        with mock.patch("os.geteuid", return_value=65534):
             self.assertIn("needs root", privileges.reason_not_permitted([]))
 
     def test_folder_without_new_nodes_is_found(self) -> None:
@@ -314,6 +315,37 @@ class GuestText(unittest.TestCase):
         frame = frames.encode(frames.AGENT_FAILED, 0, b"Traceback\n  \x1b[2J\x9b\r\n")
         error = self.error_after(b"agent\n" + frame)
         self.assertIn("please report:\nTraceback\n  \\x1b[2J\ufffd\\r\n", error)
+
+
+class Debugger(unittest.TestCase):
+    def test_process_that_may_not_be_traced_is_refused(self) -> None:
+        with mock.patch.object(debugger, "_libc") as libc:
+            libc.ptrace.return_value = 0
+            debugger.require_permission()
+            libc.ptrace.return_value = -1
+            with self.assertRaisesRegex(Unavailable, "may not be traced"):
+                debugger.require_permission()
+
+
+class InterruptedBuild(unittest.TestCase):
+    def test_build_that_a_signal_ends_before_it_is_configured_leaves_no_folder(self) -> None:
+        with tempfile.TemporaryDirectory() as parent:
+            folder = os.path.join(parent, "mine")
+            os.mkdir(folder)
+            with mock.patch.object(custom_build, "_make", side_effect=KeyboardInterrupt):
+                with self.assertRaises(KeyboardInterrupt):
+                    custom_build._configure("tree", folder, "7.2")
+            self.assertEqual(os.listdir(parent), [])
+
+    def test_variables_that_move_the_build_are_ignored(self) -> None:
+        moving = {name: "x" for name in ("KCONFIG_CONFIG", "KBUILD_OUTPUT", "M", "O", "MAKEFLAGS")}
+        with mock.patch.dict(os.environ, {**moving, "CC": "gcc"}), mock.patch(
+            "lab.core.subprocesses.run_long"
+        ) as run:
+            custom_build._make("tree", "folder", [], "")
+        environment = run.call_args.kwargs["env"]
+        self.assertEqual(environment["CC"], "gcc")
+        self.assertFalse(set(moving) & set(environment))
 
 
 class Initramfs(unittest.TestCase):

@@ -76,7 +76,12 @@ class Repositories(unittest.TestCase):
 
     def test_system_without_lists_uses_the_mirror_of_debian(self) -> None:
         self.write("sources.list", "")
-        self.assertEqual(self.find_mirrors(), DEBIAN)
+        for system, num_notes in (("debian", 1), ("ubuntu", 0)):
+            with mock.patch.object(progress, "note") as note, mock.patch.object(
+                packages, "_read_os_release", return_value=system
+            ):
+                self.assertEqual(self.find_mirrors(), DEBIAN)
+            self.assertEqual(note.call_count, num_notes)
 
     def test_system_without_apt_is_told_what_works_there(self) -> None:
         with mock.patch.dict(os.environ, {"PATH": self.folder}):
