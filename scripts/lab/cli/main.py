@@ -90,6 +90,26 @@ def make_parser() -> Parser:
     )
     _add_run_options(run)
 
+    shell = add_command(
+        "shell",
+        _run_shell_command,
+        "start a shell, or a command, in the guest of a run that is there",
+        usage="softrdma shell [OPTIONS] [HOST] [-- COMMAND [ARGUMENT...]]",
+    )
+    shell.add_argument(
+        "--run",
+        dest="pid",
+        type=int,
+        metavar="PID",
+        help="the process ID of the run, if there are several",
+    )
+    shell.add_argument(
+        "words",
+        nargs=argparse.REMAINDER,
+        metavar="HOST",
+        help="the number of the host (default: the first of the run)",
+    )
+
     bench = add_command(
         "bench", _run_bench, "measure what the devices do here, in some twelve seconds"
     )
@@ -322,6 +342,12 @@ def _run_key_command(options: argparse.Namespace) -> int:
     else:
         peer_key.write_key_file(options.file)
     return OK
+
+
+def _run_shell_command(options: argparse.Namespace) -> int:
+    from . import shell_command
+
+    return shell_command.run(options)
 
 
 def _run_version_command(options: argparse.Namespace) -> int:

@@ -14,6 +14,7 @@ from ..core.errors import Unavailable, UsageError
 from ..core.run_request import MAX_HOSTS, RunRequest, Wire
 from ..devices import soft_devices
 from ..run import dry_run, peer_key, run_local
+from . import shell_command
 
 DRIVERS = {"rxe": ["rxe"], "siw": ["siw"], "both": ["rxe", "siw"]}
 MAX_PROCESSORS = 64
@@ -22,12 +23,6 @@ LAB_WORD = re.compile(
     r"-|(mem|ncpus|seccomp|root|rootfstype|rootflags|panic|oops|con\d*|console|ssl\d*|vec\d*|eth\d*|"
     r"uml_dir|umid|init|rdinit|hostfs|ubd\w*)([=:]|$)|(ro|rw)$"
 )
-# The caller's shell, if it is one and is there: the guest's programs may be others than this machine's.
-START_SHELL = """for shell in "$SHELL" bash; do
-    case $shell in */nologin | */false) continue ;; esac
-    command -v "$shell" >/dev/null && exec "$shell"
-done
-exec sh"""
 
 
 def run(options: argparse.Namespace) -> int:
@@ -139,7 +134,7 @@ def _make_request(options: argparse.Namespace, key_text: str) -> RunRequest:
             raise UsageError(
                 "run: a command is missing, and there is no terminal for a shell; try: softrdma run -- ibv_devinfo"
             )
-        argv = ["sh", "-c", START_SHELL]
+        argv = shell_command.SHELL_ARGV
     if not 256 <= options.memory <= 1 << 20:
         raise UsageError(f"--memory {options.memory}: expected megabytes, 256 or more")
     if options.suite not in (None, *packages.RELEASES):

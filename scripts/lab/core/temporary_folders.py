@@ -11,6 +11,7 @@ import contextlib
 import os
 import re
 import stat
+from typing import List
 
 from . import cache_folder, locks, supervisor, trust
 from .errors import LabError, Unavailable
@@ -47,6 +48,24 @@ def make_memory_folder(undo: supervisor.Undo) -> str:
     path = supervisor.memory_folder()
     _make(undo, path, RUN_LOCK_NAME)
     return path
+
+
+def live_run_folders() -> List[str]:
+    """Those of the caller's runs that have not ended, in TMPDIR and in /tmp. Their names have the runs' PIDs."""
+    folders = []
+    for parent in dict.fromkeys([os.path.dirname(supervisor.run_folder()), "/tmp"]):
+        with contextlib.suppress(OSError):
+            for entry in sorted(os.listdir(parent)):
+                path = os.path.join(parent, entry.removesuffix(LOCK_SUFFIX))
+                if RUN_LOCK_NAME.fullmatch(entry) and _is_callers(path) and _is_in_use(path):
+                    folders.append(path)
+    return folders
+
+
+def _is_in_use(path: str) -> bool:
+    with contextlib.suppress(OSError):
+        return locks.is_locked(path + LOCK_SUFFIX) and os.path.isdir(path)
+    return False
 
 
 def remove_run_folders() -> None:

@@ -71,6 +71,7 @@ class Agent:
         self.bytes_taken = 0  # read from the connection
         self.decoder = frames.Decoder()
         self.done = False
+        self.is_ending = False  # the main command has ended, and its report waits for its output
         self.watch(CONNECTION_FD, select.POLLIN, self._read_connection)
         self.listener = socket.socket(socket.AF_UNIX)
         self.listener.bind(SOCKET_PATH)

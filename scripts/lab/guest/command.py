@@ -25,6 +25,8 @@ OUTPUT_TIMEOUT_SECONDS = 20.0
 class CommandOwner(Protocol):
     """What a command needs of the agent."""
 
+    is_ending: bool  # the main command has ended
+
     @property
     def execute(self) -> ExecFunction:
         ...
@@ -123,8 +125,11 @@ class Command:
             self.report_if_ended()
 
     def report_if_ended(self) -> None:
-        """Report the exit status if the command has ended and all of its output is sent."""
-        if self.status is None:
+        """Report the exit status if the command has ended and all of its output is sent.
+
+        Not that of a command which the end of the main command killed: the connection's end tells more.
+        """
+        if self.status is None or (self.owner.is_ending and not self._is_main()):
             return
         if self._is_main():
             if self.output_fds and time.monotonic() < self.output_deadline:
@@ -181,6 +186,7 @@ class Command:
         self.owner.unwatch(self.pidfd)
         os.close(self.pidfd)
         if self._is_main():
+            self.owner.is_ending = True
             self.output_deadline = time.monotonic() + OUTPUT_TIMEOUT_SECONDS
             with contextlib.suppress(ProcessLookupError):
                 os.kill(-1, signal.SIGKILL)  # all processes but process 1 and this one

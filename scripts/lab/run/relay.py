@@ -2,14 +2,14 @@
 """Forwards streams and signals between the caller's command, its guests, and the caller.
 
 The command runs in the first guest. Commands that programs start on other hosts
-(`on`) run in the guests of those hosts; their frames pass through here. The exit
-status is the one that the agent of the first guest reports on the connection,
-which no other program has. A guest that ends without it, or sends nothing for
-too long, has failed, whatever its command printed.
+(`on`), and those of `softrdma shell`, run in the guests of the hosts that they
+name; their frames pass through here. The exit status is the one that the agent
+of the first guest reports on the connection, which no other program has. A guest
+that ends without it, or sends nothing for too long, has failed, whatever its
+command printed.
 """
 
 import json
-import os
 import select
 import signal
 import struct
@@ -21,11 +21,15 @@ from ..core.errors import Interrupted, LabError
 from ..protocol import frames
 from ..protocol.frames import MAIN_COMMAND
 from ..protocol.stdio_client import CommandSpec, StdioClient
+from . import foreground
 from .guest_session import GuestSession
+from .shell_server import ShellServer
 
 STOP_TIMEOUT_SECONDS = 10.0
 
-CommandId = Tuple[int, int]  # the index of a guest, and the command's number there
+SHELLS = -1
+# The index of a guest, and the command's number there; or SHELLS, and the number of a connection.
+CommandId = Tuple[int, int]
 
 
 class Relay:
@@ -37,15 +41,24 @@ class Relay:
         spec: CommandSpec,
         undo: supervisor.Undo,
         are_peers_ready: Callable[[], bool] = lambda: True,
+        num_hosts: int = 1,
     ):
+        """num_hosts: of a guest that has all hosts of this run."""
         self.guests = guests
+        self.hosts = [
+            number
+            for guest in guests
+            for number in ([guest.host_number] if guest.host_number else range(1, num_hosts + 1))
+        ]
         self.spec = spec
         self.are_peers_ready = are_peers_ready
         self.has_started_command = False
-        may_read_input = _become_foreground(undo)
+        self.undo = undo
+        may_read_input = foreground.become_foreground(undo)
         self.client = StdioClient(self._send_to_main, spec["terminal"], may_read_input)
         self.client.make_terminal_raw(undo)
-        # Commands of `on`: the caller's agent and call number, and where the command runs.
+        self.shells: Optional[ShellServer] = None
+        # Commands of `on` and of `softrdma shell`: who started it, and where it runs.
         self.callee_of: Dict[CommandId, CommandId] = {}
         self.caller_of: Dict[CommandId, CommandId] = {}
         self.last_numbers = [MAIN_COMMAND for _ in guests]
@@ -83,10 +96,16 @@ class Relay:
                         else:  # the guest's process has ended
                             poll.unregister(fd)
                         continue
+                    if self.shells and fd == self.shells.fileno():
+                        self._serve_shells(self.shells)
+                        continue
                     status = self._serve_guest(fd, events)
                     if status is not None:
                         return status
                 if not self.has_started_command and self._is_all_ready():
+                    self.shells = self._make_shell_server()
+                    if self.shells:
+                        poll.register(self.shells, select.POLLIN)
                     self._start_command()
                 if step and self.has_started_command:
                     step.clear()
@@ -97,6 +116,15 @@ class Relay:
 
     def _is_all_ready(self) -> bool:
         return all(guest.is_ready for guest in self.guests) and self.are_peers_ready()
+
+    def _make_shell_server(self) -> Optional[ShellServer]:
+        try:
+            return ShellServer(supervisor.run_folder(), self.undo)
+        except OSError as problem:
+            progress.note(
+                f"softrdma shell cannot reach this run: no socket in {supervisor.run_folder()}: {problem.strerror}"
+            )
+            return None
 
     def _start_command(self) -> None:
         self.has_started_command = True
@@ -142,24 +170,61 @@ class Relay:
         return None
 
     def _forward_to_callee(self, kind: bytes, caller: CommandId, body: bytes) -> None:
-        """A frame from an `on` to its command on another host."""
+        """A frame from an `on` to its command on another host, or from a `softrdma shell` to its command."""
         if kind == frames.START:
-            host_number = json.loads(body)["host"]
             (index,) = (
-                index for index, guest in enumerate(self.guests) if guest.host_number == host_number
+                index
+                for index, guest in enumerate(self.guests)
+                if guest.host_number == json.loads(body)["host"]
             )
-            self.last_numbers[index] += 1
-            callee = (index, self.last_numbers[index])
-            self.callee_of[caller] = callee
-            self.caller_of[callee] = caller
+            self._add_callee(caller, index)
         if caller in self.callee_of:
             index, number = self.callee_of[caller]
             self.guests[index].send(kind, number, body)
 
+    def _add_callee(self, caller: CommandId, index: int) -> None:
+        """Give the caller's command a number in a guest."""
+        self.last_numbers[index] += 1
+        callee = (index, self.last_numbers[index])
+        self.callee_of[caller] = callee
+        self.caller_of[callee] = caller
+
+    def _serve_shells(self, shells: ShellServer) -> None:
+        for number, kind, body in shells.receive():
+            if kind != frames.START:
+                self._forward_to_callee(kind, (SHELLS, number), body)
+                continue
+            try:
+                self._start_shell(shells, number, json.loads(body))
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+                shells.reject(
+                    number,
+                    "shell: the run does not understand this version of softrdma; use the one that began the run",
+                )
+
+    def _start_shell(self, shells: ShellServer, number: int, spec: CommandSpec) -> None:
+        """Start the command on the host that it names, or on the first one of this run."""
+        host = spec["host"] or self.hosts[0]
+        if host not in self.hosts:
+            numbers = ", ".join(map(str, self.hosts))
+            reason = f"shell: there is no host {host} in this run; it has: {numbers}"
+            shells.reject(number, reason, spec["terminal"])
+            return
+        guest = self.guests[0]
+        if guest.host_number:
+            spec["host"] = host
+        else:  # the guest has all hosts
+            spec["host"] = None
+            spec["argv"] = ["on", str(host), *spec["argv"]]
+        self._forward_to_callee(frames.START, (SHELLS, number), json.dumps(spec).encode())
+
     def _forward_to_caller(self, kind: bytes, callee: CommandId, body: bytes) -> None:
-        """A frame from a command to the `on` that started it."""
+        """A frame from a command to the program that started it."""
         index, number = self.caller_of[callee]
-        self.guests[index].send(kind, number, body)
+        if index != SHELLS:
+            self.guests[index].send(kind, number, body)
+        elif self.shells:
+            self.shells.send(number, kind, body)
         if kind == frames.EXIT_STATUS:
             del self.callee_of[self.caller_of.pop(callee)]
 
@@ -173,24 +238,3 @@ class Relay:
         if self.stop_signal or not self.has_started_command:
             raise Interrupted(signum)
         self.stop_signal = signum
-
-
-def _become_foreground(undo: supervisor.Undo) -> bool:
-    """Make the worker's process group the foreground group of the terminal on stdin.
-
-    It takes the place of the group that the shell started, that of the front process, which gets it
-    back by undo. Returns whether stdin may be read: not if softrdma runs in the background.
-    """
-    if not os.isatty(0):
-        return True
-    try:
-        front_group = os.getpgid(supervisor.front_pid())
-        if os.tcgetpgrp(0) != front_group:
-            return False
-        undo.callback(os.tcsetpgrp, 0, front_group)
-        # Ctrl-Z would stop the worker, and the shell continues only the group that it started.
-        signal.signal(signal.SIGTSTP, signal.SIG_IGN)
-        os.tcsetpgrp(0, os.getpgrp())
-    except OSError:
-        return False
-    return True

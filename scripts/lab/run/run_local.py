@@ -11,6 +11,8 @@ from ..core.errors import LabError, Unavailable, exec_status
 from ..core.run_request import RunRequest
 from ..devices import device_lifecycle, hosts, on_command, privileges, soft_devices
 
+BIN_FOLDER = "bin"  # in the run's folder, for the program `on`
+
 
 class DevicesNotMade(Unavailable):
     """The devices could not be made. What was made is removed, and the command has not begun."""
@@ -31,7 +33,7 @@ def reason_unusable(drivers: List[str], num_hosts: int) -> str:
 def run(request: RunRequest, note: str) -> int:
     """Returns the command's exit status. note: printed before the command begins."""
     with supervisor.Undo() as undo:
-        folder = os.path.join(temporary_folders.make_run_folder(undo), "bin")
+        folder = os.path.join(temporary_folders.make_run_folder(undo), BIN_FOLDER)
         try:
             all_hosts = hosts.make_hosts(request.drivers, request.hosts, request.wire, undo)
         except Unavailable as problem:

@@ -71,7 +71,7 @@ def _run_guest(
         log.close_write_end()
         timeout = BOOT_TIMEOUT_SECONDS[accelerator]
         guest = GuestSession(process, connection, timeout, [log, console], broker=broker)
-        return Relay([guest], spec, undo).run()
+        return Relay([guest], spec, undo, num_hosts=request.hosts).run()
 
 
 def _make_shares(kernel: Kernel, request: RunRequest) -> List[Share]:

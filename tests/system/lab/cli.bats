@@ -257,7 +257,7 @@ END
 }
 
 @test "options --help and --version print to stdout" {
-    for arguments in --help "run --help" "bench --help" "up --help" "kernel --help" "key --help" "version --help" --version version; do
+    for arguments in --help "run --help" "shell --help" "bench --help" "up --help" "kernel --help" "key --help" "version --help" --version version; do
         # shellcheck disable=SC2086
         run -0 --separate-stderr softrdma $arguments
         # shellcheck disable=SC2154
