@@ -89,6 +89,12 @@ def _check_options(options: argparse.Namespace) -> None:
         raise UsageError(
             f"kernel build {options.version}: the version is that of --source; omit {options.version}"
         )
+    is_version = options.version is None or options.version[:1].isdigit()
+    if options.action == "build" and not is_version:
+        raise UsageError(
+            f"kernel build {options.version!r}: expected a series such as 7.2; to build a tree of yours: "
+            "softrdma kernel build --source TREE --name NAME"
+        )
     if options.newest and (options.version or options.source is not None):
         raise UsageError(
             "kernel build --newest: a series or --source selects another kernel; omit --newest"

@@ -18,6 +18,9 @@ from . import shell_command
 
 DRIVERS = {"rxe": ["rxe"], "siw": ["siw"], "both": ["rxe", "siw"]}
 MAX_PROCESSORS = 64
+MAX_APPENDED_BYTES = (
+    2048  # of the 4096 of a kernel's command line; softrdma's own words are some 600 and the paths
+)
 # Words of the kernel's command line by which softrdma starts a guest; and what user mode takes for an option.
 LAB_WORD = re.compile(
     r"-|(mem|ncpus|seccomp|root|rootfstype|rootflags|panic|oops|con\d*|console|ssl\d*|vec\d*|eth\d*|"
@@ -137,6 +140,8 @@ def _make_request(options: argparse.Namespace, key_text: str) -> RunRequest:
         argv = shell_command.SHELL_ARGV
     if not 256 <= options.memory <= 1 << 20:
         raise UsageError(f"--memory {options.memory}: expected megabytes, 256 or more")
+    if options.kernel == "":
+        raise UsageError("--kernel '': expected a version such as 6.1, a name, or a path")
     if options.suite not in (None, *packages.RELEASES):
         raise UsageError(f"--suite {options.suite}: expected {', '.join(packages.RELEASES)}")
     request = RunRequest(
@@ -175,6 +180,11 @@ def _parse_append(texts: List[str]) -> "tuple[str, ...]":
         if text.count('"') % 2 or "\n" in text:
             raise UsageError(f"--append {text!r}: a quote is not closed, or it has several lines")
         words += re.findall(r'(?:"[^"]*"|[^\s"])+', text)
+    length = len(os.fsencode(" ".join(words)))
+    if length > MAX_APPENDED_BYTES:
+        raise UsageError(
+            f"--append has {length} bytes; the kernel's command line has room for {MAX_APPENDED_BYTES}"
+        )
     for word in words:
         if LAB_WORD.match(word.lstrip('"')):
             raise UsageError(

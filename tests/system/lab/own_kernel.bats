@@ -92,14 +92,22 @@ END
     [[ $output == $'3\n3' ]]
     run -77 softrdma run --in uml --cpus 9 -- true
     [[ $output == *"up to 8 processors"* ]]
-    for word in '"rootflags=/x"' mem=1G ncpus=4 init=/bin/sh root=x ro con0=null vec0:x --help 'fine uml_dir=/' 'open="'; do
+    for word in '"rootflags=/x"' mem=1G ncpus=4 init=/bin/sh root=x ro con0=null vec0:x --help 'fine uml_dir=/' 'open="' "x=$(printf %02047d 0)"; do
         run -2 softrdma run --in uml --append="$word" -- true
         [[ ${#lines[@]} == 1 && $output == *"--append "* ]]
     done
-    for arguments in '--cpus 0' '--cpus 65' --json '--gdb --in qemu'; do
+    softrdma run --in uml -q --hosts 3 --driver both --append "x=$(printf %02046d 0)" -- true
+    for arguments in '--cpus 0' '--cpus 65' --json '--gdb --in qemu' --kernel=; do
         # shellcheck disable=SC2086 # words
         run -2 softrdma run $arguments -- true
         [[ ${#lines[@]} == 1 ]]
+    done
+}
+
+@test "kernel build VERSION: a name or nothing is none" {
+    for version in name ''; do
+        run -2 softrdma kernel build "$version"
+        [[ ${#lines[@]} == 1 && $output == *"expected a series such as 7.2; "* ]]
     done
 }
 
