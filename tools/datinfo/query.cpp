@@ -99,8 +99,8 @@ void open_ia(ia_info &info) {
         return entry.is_openable();
     };
     if (std::none_of(info.entries.begin(), info.entries.end(), is_openable)) {
-        info.reason =
-            fmt::format("needs uDAPL {}.{}", info.entries[0].major, info.entries[0].minor);
+        info.reason = fmt::format("only for programs of uDAPL {}.{}; datinfo is one of 2.0",
+                                  info.entries[0].major, info.entries[0].minor);
         return;
     }
     const dat::isolated_result probe =

@@ -278,7 +278,7 @@ setup() {
     local table=${output%$'\n'*}
     run_direct -0 --separate-stderr "$info" --all
     (($(wc -L <<<"$output") <= 80))
-    [[ $output == "$table"$'\nCannot be opened:\n  lost\n    DAT_PROVIDER_NOT_FOUND'*$'\n  old\n    needs uDAPL 1.2' ]]
+    [[ $output == "$table"$'\nCannot be opened:\n  lost\n    DAT_PROVIDER_NOT_FOUND'*$'\n  old\n    only for programs of uDAPL 1.2; datinfo is one of 2.0' ]]
     run_direct -0 --separate-stderr "$info" --json
     [[ $(jq -c '.ias | map(.name)' <<<"$output") == "[\"$rxe0\",\"$siw0\"]" ]]
     run_direct -0 --separate-stderr "$info" --json --all

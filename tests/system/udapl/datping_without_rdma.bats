@@ -106,7 +106,7 @@ setup() {
     [[ ${lines[1]} == 'Cannot be opened: 10 names;'* && $output != *PROVIDER* ]]
     run -0 --separate-stderr "$info" --all
     [[ $output == *$'\n  one, two, three, four, five, six, seven, eight, nine\n    DAT_PROVIDER_NOT_FOUND'* ]]
-    [[ $output == *$'\n  old\n    needs uDAPL 1.2' ]]
+    [[ $output == *$'\n  old\n    only for programs of uDAPL 1.2; datinfo is one of 2.0' ]]
 }
 
 @test "output of a provider library does not mix with the answer" {
