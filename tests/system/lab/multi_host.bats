@@ -120,6 +120,15 @@ END
     [[ $status == 4 && $output == *"33 99"* && $output == */dev/pts/* ]]
 }
 
+@test "a neighbour that replies at once is not missed, as by kernels without the patch in 12 of 300 rounds" {
+    run_script <<END
+[[ " \$SOFTRDMA_MISSING_PATCHES " == *" RDMA-core-do-not-miss-a-neighbour"* ]] && exit 77
+$BUILD/tests/system/lab/resolve_address \$SOFTRDMA_NETDEV \$HOST2 1000
+END
+    ((status != 77)) || skip 'the kernel is built without the patch'
+    [[ $output == 'resolved 1000 times' ]]
+}
+
 @test "a wire with --loss: data_integrity verifies every byte, by rxe and by siw" {
     # shellcheck disable=SC2016 # expanded on the host
     run -0 run_on_hosts 2 --driver both --loss 1% -- sh -ec '
