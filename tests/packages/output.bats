@@ -1,7 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #
-# The output folder of scripts/package, by a rpmbuild that makes a small file: what it replaces, and what it does not.
+# The output folder of scripts/package, by a rpmbuild that makes a small file: what it replaces, and what it does not;
+# and the source packages, by a mmdebstrap that copies them.
 
 bats_require_minimum_version 1.5.0
 
@@ -88,4 +89,30 @@ expect_refused() {
         run -1 "$package" rpm --out "$PWD/home"
         [[ $output == *"log: $PWD/home/failed.log" ]]
     done
+}
+
+@test "an upgrade of Debian upgrades the packages: each release has a version of its own" {
+    cat >bin/mmdebstrap <<'END_OF_PROGRAM'
+#!/bin/sh
+for argument; do
+    case $argument in
+    "--customize-hook=copy-in "*) eval "set -- ${argument#*=copy-in }" ;;
+    "--customize-hook=sync-out /build "*) eval "out=${argument##* }" ;;
+    esac
+done
+for file; do case $file in *.dsc | *.tar.*) cp "$file" "$out" ;; esac; done
+END_OF_PROGRAM
+    chmod +x bin/mmdebstrap
+    run -0 "$package" deb --suite sid --suite bookworm --suite trixie --without uml --out "$PWD/home"
+    versions=()
+    for suite in bookworm trixie sid; do
+        dsc=$(echo home/"$suite"-*/*.dsc)
+        dpkg-source --no-check -x "$dsc" "$suite"
+        version=$(dpkg-parsechangelog --file "$suite/debian/changelog" --show-field Version)
+        [[ $dsc == */coherdma_"$version".dsc ]]
+        versions+=("$version")
+    done
+    dpkg --compare-versions "${versions[0]}" lt "${versions[1]}"
+    dpkg --compare-versions "${versions[1]}" lt "${versions[2]}"
+    sha256sum home/*/*.orig.tar.gz | cut -d ' ' -f 1 | uniq | wc -l | grep -x 1
 }
