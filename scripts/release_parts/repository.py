@@ -48,7 +48,7 @@ def make_repository(
 
 
 def add_suite(root: str, suite: str, made: str, seconds: int) -> None:
-    """The packages of a release of Debian. Those of another one have the same names, so each has its pool."""
+    """The packages of a release of Debian, in a pool of their own: apt-ftparchive indexes a folder."""
     pool = os.path.join("pool", suite)
     os.makedirs(os.path.join(root, pool))
     for name in sorted(os.listdir(made)):
