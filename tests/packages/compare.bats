@@ -49,7 +49,7 @@ rpm_of() { find "$PACKAGES/rpm" -name "$1-[0-9]*.$(uname -m).rpm"; }
 
 # Each file that is no folder, with its mode, link target and package, by Debian's names. What each format
 # adds is left out: licenses, changelogs, lintian's overrides, compiled Python, links for debuggers; and
-# the user-mode kernel, which is built of Debian's package. A manual page that includes another by .so is
+# the user-mode kernel, which is in no rpm. A manual page that includes another by .so is
 # a link in Debian, and libraries may be executable in rpms.
 files_of_debs() {
     local deb

@@ -12,7 +12,7 @@ setup_file() {
     umask 022
     "$BATS_TEST_DIRNAME/small_archive" "$BATS_FILE_TMPDIR/archive"
     mkdir "$BATS_FILE_TMPDIR/scripts"
-    cp -r "$BATS_TEST_DIRNAME/../../../scripts/"{softrdma,pin-kernel,lab} "$BATS_FILE_TMPDIR/scripts"
+    cp -r "$BATS_TEST_DIRNAME/../../../scripts/"{softrdma,kernel-source,pin-kernel,lab} "$BATS_FILE_TMPDIR/scripts"
     cp "$BATS_FILE_TMPDIR/archive/pinned_kernel" "$BATS_FILE_TMPDIR/scripts/lab/kernel"
     # An archive with a newer source only, as the pinned one becomes.
     cp -r "$BATS_FILE_TMPDIR/archive" "$BATS_FILE_TMPDIR/newer"
@@ -141,4 +141,25 @@ expect_built() { [[ $output == *"building the user-mode kernel"*"user-mode kerne
     grep -x 'Provenance: main/binary-.*/Packages (SHA-256 .*) of sid, whose Release (SHA-256 .*) is not signed' <<<"$output"
     SOFTRDMA_CACHE=$PWD/other SOFTRDMA_MIRROR=file:$BATS_FILE_TMPDIR/newer "${program%/*}/pin-kernel" >pinned_kernel
     grep -x 'Version: 9.9.10-1' pinned_kernel
+}
+
+@test "kernel-source puts the file of the pinned source into a folder, and keeps the package" {
+    run -0 "${program%/*}/kernel-source" kernel
+    [[ ${lines[-1]} == kernel/linux-source-9.9.tar.xz && $(ls -A kernel) == linux-source-9.9.tar.xz ]]
+    dpkg-deb -x "$archive"/linux-source-9.9_*.deb unpacked
+    cmp kernel/linux-source-9.9.tar.xz unpacked/usr/src/linux-source-9.9.tar.xz
+    export SOFTRDMA_MIRROR=file:$PWD/none
+    run -0 "${program%/*}/kernel-source" other
+    cmp other/linux-source-9.9.tar.xz kernel/linux-source-9.9.tar.xz
+    touch file
+    run -2 "${program%/*}/kernel-source" file
+    [[ $output == *'file: File exists; choose another folder'* ]]
+}
+
+@test "kernel-source refuses a package with another SHA-256" {
+    cp -r "$archive" mirror
+    printf x | dd of="$(echo mirror/linux-source-9.9_*.deb)" bs=1 seek=1000 conv=notrunc status=none
+    SOFTRDMA_MIRROR=file:$PWD/mirror run -77 "${program%/*}/kernel-source" kernel
+    [[ $output == *"file:$PWD/mirror/"*'is refused: its SHA-256 is '* && ! -e kernel ]]
+    [[ $(find "$SOFTRDMA_CACHE/sources" ! -name '*.lock') == "$SOFTRDMA_CACHE/sources" ]]
 }
