@@ -4,6 +4,7 @@
 import glob
 import os
 import tarfile
+from typing import List
 
 from lab.core import files, progress, subprocesses
 from lab.core.errors import LabError
@@ -16,15 +17,20 @@ def require_packages(material: Material, folder: str, suite: str) -> str:
     """The folder with the packages of this commit for the release. They are made if they are not there."""
     made = os.path.join(folder, f"{suite}-{packages.machine_arch()}")
     if commit_of(made) != material.commit:
-        progress.note(f"{made} has no packages of this commit; making them takes half an hour")
-        subprocesses.run_long(
-            [os.path.join(REPOSITORY, "scripts", "package"), "deb"]
-            + ["--suite", suite, "--out", folder],
-            f"the packages for {suite} cannot be made",
-            show_output=True,
-        )
+        make_packages(made, ["deb", "--suite", suite])
     verify_sums(made)
     return made
+
+
+def make_packages(made: str, arguments: List[str]) -> None:
+    """By scripts/package, which makes the folder."""
+    progress.note(f"{made} has no packages of this commit; making them takes half an hour")
+    subprocesses.run_long(
+        [os.path.join(REPOSITORY, "scripts", "package"), *arguments]
+        + ["--out", os.path.dirname(made)],
+        f"{made} cannot be made",
+        show_output=True,
+    )
 
 
 def commit_of(folder: str) -> str:

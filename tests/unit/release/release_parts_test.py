@@ -20,7 +20,15 @@ sys.dont_write_bytecode = True
 from lab.core import cache  # noqa: E402
 from lab.core.errors import LabError, Unavailable, UsageError  # noqa: E402
 from lab.kernel import linked_libraries  # noqa: E402
-from release_parts import checksums, material, prefix, repository, sources  # noqa: E402
+from release_parts import (  # noqa: E402
+    checksums,
+    deb_packages,
+    material,
+    prefix,
+    repository,
+    rpm_packages,
+    sources,
+)
 
 LIBRARIES = {
     "libc.a": {"package": "libc6-dev", "source": "glibc", "version": "2.36-9"},
@@ -223,6 +231,67 @@ class Repository(InFolder):
                 repository.find_fingerprint("one@example.com")
             with self.assertRaisesRegex(LabError, "gpg has no secret key two to sign with"):
                 repository.find_fingerprint("two")
+
+
+SPEC = """
+Name: small
+Version: 1
+Release: 1
+Summary: small
+License: none
+BuildArch: noarch
+%{?commit:VCS: git:%{commit}}
+%description
+%files
+"""
+
+
+class Rpms(InFolder):
+    def make_rpms(self, *options: str) -> None:
+        """In build/rpm, as scripts/package does it."""
+        spec, made = self.write(SPEC, "small.spec"), self.make_folder("build", "rpm")
+        defines = ["--define", f"_topdir {self.folder}/top", "--define", f"_rpmdir {made}"]
+        command = ["rpmbuild", "-ba", "--quiet", *defines, "--define", f"_srcrpmdir {made}"]
+        flat = ["--define", "_build_name_fmt %%{NAME}.%%{ARCH}.rpm"]
+        subprocess.run([*command, *flat, *options, spec], check=True, capture_output=True)
+        with open(os.path.join(made, "SHA256SUMS"), "w") as sums:
+            subprocess.run("sha256sum *.rpm", shell=True, check=True, cwd=made, stdout=sums)
+        self.write("== source\n", "build", "rpm", "log")
+
+    def publish(self, commit: str) -> List[str]:
+        """The names of what is published. Raises LookupError if the rpms are of another commit."""
+        of_commit = mock.Mock(commit=commit)
+        work = tempfile.mkdtemp(dir=self.folder)
+        with mock.patch.object(deb_packages, "make_packages", side_effect=LookupError):
+            root = rpm_packages.make_rpms(of_commit, work, os.path.join(self.folder, "build"))
+        return sorted(os.listdir(root))
+
+    @unittest.skipUnless(shutil.which("rpmbuild"), "rpm is not installed")
+    def test_rpms_of_the_commit_are_published(self) -> None:
+        self.make_rpms("--define", "commit 0123abcd")
+        names = ["SHA256SUMS", "small-1-1.src.rpm", "small.noarch.rpm"]
+        self.assertEqual(self.publish("0123abcd"), names)
+        self.write("damaged", "build", "rpm", "small.noarch.rpm")
+        with self.assertRaisesRegex(LabError, "small.noarch.rpm is not as in SHA256SUMS"):
+            self.publish("0123abcd")
+
+    @unittest.skipUnless(shutil.which("rpmbuild"), "rpm is not installed")
+    def test_rpms_of_another_commit_are_made_again(self) -> None:
+        self.make_folder("build")
+        with self.assertRaises(LookupError):
+            self.publish("0123abcd")
+        for define in ("other 0123abcd", "commit 0123"):
+            self.make_rpms("--define", define)
+            with self.assertRaises(LookupError):
+                self.publish("0123abcd")
+
+    def test_folder_with_other_files_is_not_replaced(self) -> None:
+        self.write("", "out", "rpm", "a.rpm")
+        self.write("", "out", "rpm", "SHA256SUMS")
+        self.assertTrue(rpm_packages.is_own_folder(os.path.join(self.out, "rpm")))
+        self.write("", "out", "rpm", "thesis")
+        with self.assertRaisesRegex(UsageError, "has other files than rpms; move it away"):
+            rpm_packages.check_options(self.out)
 
 
 if __name__ == "__main__":
