@@ -1,28 +1,50 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """SHA256SUMS: the files of one release in a folder, also if they were made one after the other."""
 
+import contextlib
+import ctypes
 import os
 import re
-from typing import Dict, List
+from typing import Callable, Dict, Iterator, List
 
-from lab.core import files, supervisor
+from lab.core import files, locks, supervisor
 from lab.core.errors import UsageError
 
 SUMS_NAME = "SHA256SUMS"
+AT_FDCWD, RENAME_EXCHANGE = -100, 2
 
 
-def publish(made: List[str], bill: str, work: str, out: str) -> None:
+@contextlib.contextmanager
+def _lock(out: str) -> Iterator[None]:
+    """Lock the folder; waits for another scripts/release that moves files to it."""
+    fd = os.open(out, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    with locks.hold(fd):
+        locks.lock(fd, out)
+        yield
+
+
+def publish(
+    made: List[str], bill: str, work: str, out: str, prepare: Callable[[], None] = lambda: None
+) -> None:
     """Move what was made and the bill of materials to the folder out, with SHA256SUMS of the files.
 
     If the folder has the same bill, whose bytes depend on the commit, the kernel and its libraries,
     SHA256SUMS keeps the files that it has listed and that are still what it says. If the process is
     killed meanwhile, there is no SHA256SUMS, or it is right.
+
+    prepare: called when no other scripts/release can change the folder.
     """
     sums = {
         os.path.basename(path): files.hash_file(path)
         for path in [*made, bill]
         if os.path.isfile(path)
     }
+    with _lock(out):
+        prepare()
+        _publish(sums, made, bill, work, out)
+
+
+def _publish(sums: Dict[str, str], made: List[str], bill: str, work: str, out: str) -> None:
     bill_name = os.path.basename(bill)
     old_bill = os.path.join(out, bill_name)
     if os.path.isfile(old_bill) and files.hash_file(old_bill) == sums[bill_name]:
@@ -40,10 +62,26 @@ def publish(made: List[str], bill: str, work: str, out: str) -> None:
         if os.path.lexists(old_sums):
             os.unlink(old_sums)
         for path in moved:
-            target = os.path.join(out, os.path.basename(path))
-            if os.path.isdir(path) and os.path.isdir(target):
-                os.rename(target, path + ".replaced")
-            os.replace(path, target)
+            _replace(os.path.join(out, os.path.basename(path)), path)
+
+
+def _replace(target: str, path: str) -> None:
+    """Move the file or folder. A folder that is replaced is then in the work folder.
+
+    One of the folders is there at each moment, if the file system can exchange them.
+    """
+    if not (os.path.isdir(path) and os.path.isdir(target)):
+        os.replace(path, target)
+    elif not _exchange(path, target):
+        os.rename(target, path + ".replaced")
+        os.rename(path, target)
+
+
+def _exchange(path: str, target: str) -> bool:
+    """Returns whether it could be done."""
+    renameat2 = ctypes.CDLL(None).renameat2
+    old, new = os.fsencode(path), os.fsencode(target)
+    return bool(renameat2(AT_FDCWD, old, AT_FDCWD, new, RENAME_EXCHANGE) == 0)
 
 
 def refuse_folder(path: str) -> None:

@@ -18,6 +18,7 @@ def require_packages(material: Material, folder: str, suite: str) -> str:
     made = os.path.join(folder, f"{suite}-{packages.machine_arch()}")
     if commit_of(made) != material.commit:
         make_packages(made, ["deb", "--suite", suite])
+        require_commit(made, commit_of(made), material)
     verify_sums(made)
     return made
 
@@ -31,6 +32,15 @@ def make_packages(made: str, arguments: List[str]) -> None:
         f"{made} cannot be made",
         show_output=True,
     )
+
+
+def require_commit(made: str, commit: str, material: Material) -> None:
+    """Raise if scripts/package has made the packages of another commit than the release is of."""
+    if commit != material.commit:
+        raise LabError(
+            f"{made} has packages of another commit, and the release is of {material.commit}: a commit was made or "
+            "checked out meanwhile; start again"
+        )
 
 
 def commit_of(folder: str) -> str:

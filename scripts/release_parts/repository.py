@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """The repository of packages for apt, signed by the releaser's key."""
 
+import contextlib
 import glob
 import lzma
 import os
@@ -118,6 +119,27 @@ def sign(dist: str, fingerprint: str) -> None:
     )
 
 
+def keep_indexes(out: str, work: str) -> None:
+    """Copy to the new repository the indexes that the one in out names, by their SHA-256.
+
+    A client of apt that has read a Release file before it is replaced asks for them next.
+    """
+    replaced = os.path.join(out, FOLDER)
+    require_replaceable(replaced)
+    for release in glob.glob(os.path.join(glob.escape(replaced), "dists", "*", "Release")):
+        old_dist = os.path.dirname(release)
+        dist = os.path.join(work, FOLDER, "dists", os.path.basename(old_dist))
+        with open(release, encoding="utf-8") as file:
+            indexes = re.findall(r"^ ([0-9a-f]{64}) +[0-9]+ (\S+)$", file.read(), re.MULTILINE)
+        for digest, name in indexes:
+            by_hash = os.path.join(os.path.dirname(name), "by-hash", "SHA256", digest)
+            target = os.path.join(dist, by_hash)
+            # A suite, component or architecture can be missing in the new one.
+            if os.path.isdir(os.path.dirname(target)) and not os.path.exists(target):
+                with contextlib.suppress(FileNotFoundError):
+                    shutil.copy(os.path.join(old_dist, by_hash), target)
+
+
 def check_options(out: str, key: Optional[str], is_unsigned: bool) -> None:
     """Before anything is made, which takes long."""
     if bool(key) == is_unsigned:
@@ -126,14 +148,25 @@ def check_options(out: str, key: Optional[str], is_unsigned: bool) -> None:
             if not key
             else "--key and --unsigned: only one is possible"
         )
-    target = os.path.join(out, FOLDER)
-    if os.path.lexists(target) and not is_own_repository(target):
-        raise UsageError(
-            f"{target} is there and is not a repository of {NAME}; move it away, or choose another folder by --out"
-        )
+    require_replaceable(os.path.join(out, FOLDER))
     subprocesses.require_programs(PROGRAM_PACKAGES, "a repository")
     if key:
-        find_fingerprint(key)
+        gpg(
+            *("--local-user", find_fingerprint(key), "--clearsign"),
+            error_text=f"--key {key}: gpg cannot sign with it",
+            stdin_text="test\n",
+        )
+
+
+def require_replaceable(target: str) -> None:
+    """Raise if the path has anything but a repository that scripts/release can have made."""
+    if not os.path.lexists(target):
+        return
+    if os.path.islink(target) or not is_own_repository(target):
+        reason = "a link" if os.path.islink(target) else f"not a repository of {NAME}"
+        raise UsageError(
+            f"{target} is there and is {reason}; move it away, or choose another folder by --out"
+        )
 
 
 def is_own_repository(root: str) -> bool:
@@ -150,7 +183,7 @@ def has_own_origin(path: str) -> bool:
 def find_fingerprint(key: str) -> str:
     """Of the one secret key that gpg finds by the text. gpg may find public keys of others by it, too."""
     listing = gpg(
-        *("--with-colons", "--list-secret-keys", key),
+        *("--with-colons", "--list-secret-keys", "--", key),
         error_text=f"gpg has no secret key {key} to sign with",
     )
     # A fingerprint follows its key, or a key that is a part of that.
@@ -164,7 +197,9 @@ def find_fingerprint(key: str) -> str:
     return str(fingerprints[0])
 
 
-def gpg(*arguments: str, error_text: Optional[str] = None) -> str:
+def gpg(*arguments: str, error_text: Optional[str] = None, stdin_text: str = "") -> str:
     return subprocesses.capture_output(
-        ["gpg", "--batch", "--digest-algo", "SHA256", *arguments], error_text=error_text
+        ["gpg", "--batch", "--digest-algo", "SHA256", *arguments],
+        error_text=error_text,
+        stdin_text=stdin_text,
     )

@@ -21,6 +21,7 @@ def make_rpms(material: Material, work: str, folder: str) -> str:
     made = os.path.join(folder, FOLDER)
     if commit_of(made) != material.commit:
         deb_packages.make_packages(made, ["rpm"])
+        deb_packages.require_commit(made, commit_of(made), material)
     deb_packages.verify_sums(made)
     root = os.path.join(work, FOLDER)
     os.mkdir(root)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-"""Temporary folders: those of a run, and in the cache those for what is too large for /tmp.
+"""Temporary folders: those of a run, in the cache those for what is too large for /tmp, and parts of others.
 
 A folder NAME.RANDOM belongs to the process that has the lock of the file
 NAME.RANDOM.lock beside it. It makes the file first and removes it last. If that
@@ -19,6 +19,7 @@ from .errors import LabError, Unavailable
 CACHE_KIND = "work"
 LOCK_SUFFIX = ".lock"
 LOCK_NAME = re.compile(r"[0-9A-Za-z.+~_-]+\.[0-9a-f]{16}\.lock")
+PART_LOCK_NAME = re.compile(r"\.part\.[0-9a-f]{16}\.lock")
 RUN_LOCK_NAME = re.compile(supervisor.RUN_NAME + r"\.lock")
 
 
@@ -27,6 +28,13 @@ def make_work_folder(undo: supervisor.Undo, name: str) -> str:
     parent = cache_folder.make_cache_folder(CACHE_KIND)
     path = os.path.join(parent, f"{name}.{os.urandom(8).hex()}")
     _make(undo, path, LOCK_NAME)
+    return path
+
+
+def make_part_folder(undo: supervisor.Undo, parent: str) -> str:
+    """Make a temporary folder in the parent, for what is then moved to that. Raises OSError if that fails."""
+    path = os.path.join(parent, f".part.{os.urandom(8).hex()}")
+    _make(undo, path, PART_LOCK_NAME)
     return path
 
 

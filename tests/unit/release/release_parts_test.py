@@ -2,14 +2,18 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """The parts of scripts/release that need no kernel: checksums, sources, licenses, and which kernel fits."""
 
+import contextlib
 import hashlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import tarfile
 import tempfile
+import time
 import unittest
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Set
 from unittest import mock
 
 TEST_FOLDER = os.path.dirname(os.path.realpath(__file__))
@@ -17,7 +21,7 @@ SCRIPTS = os.path.join(TEST_FOLDER, "..", "..", "..", "scripts")
 sys.path.insert(0, SCRIPTS)
 sys.dont_write_bytecode = True
 
-from lab.core import cache  # noqa: E402
+from lab.core import cache, files, supervisor, temporary_folders  # noqa: E402
 from lab.core.errors import LabError, Unavailable, UsageError  # noqa: E402
 from lab.kernel import linked_libraries  # noqa: E402
 from release_parts import (  # noqa: E402
@@ -119,6 +123,86 @@ class Checksums(InFolder):
             self.publish("commit 1", "archive", "wheel")
         self.assertEqual(os.listdir(self.out), ["wheel"])
 
+    def test_releases_into_a_folder_at_once_are_all_listed(self) -> None:
+        names = [f"part{number}" for number in range(8)]
+        children = []
+        for name in names:
+            work = self.make_folder(f"work.{name}")
+            made = self.write("contents", work, name)
+            bill = self.write("commit 1", work, "a.spdx.json")
+            child = os.fork()
+            if child == 0:
+                with contextlib.suppress(BaseException):
+                    read_sums = checksums._read_sums
+
+                    def read_sums_slowly(folder: str) -> Dict[str, str]:
+                        sums = read_sums(folder)
+                        time.sleep(0.05)
+                        return sums
+
+                    with mock.patch.object(checksums, "_read_sums", read_sums_slowly):
+                        checksums.publish([made], bill, work, self.out)
+                    os._exit(0)
+                os._exit(1)
+            children.append(child)
+        self.assertEqual([os.waitpid(child, 0)[1] for child in children], [0] * len(names))
+        self.assertEqual(self.listed(), ["a.spdx.json", *names])
+
+    def publish_folder(self, text: str) -> None:
+        self.write(text, "work", "apt", "file")
+        self.publish("commit 1", "archive")
+        made = os.path.join(self.folder, "work", "apt")
+        bill = self.write("commit 1", "work", "a.spdx.json")
+        checksums.publish([made], bill, os.path.join(self.folder, "work"), self.out)
+
+    def test_folder_is_replaced_and_never_missing(self) -> None:
+        self.publish_folder("old")
+        with mock.patch("os.rename", side_effect=AssertionError("there is a moment without it")):
+            self.publish_folder("new")
+        with open(os.path.join(self.out, "apt", "file"), encoding="utf-8") as file:
+            self.assertEqual(file.read(), "new")
+
+    def test_folder_is_replaced_where_folders_cannot_be_exchanged(self) -> None:
+        self.publish_folder("old")
+        with mock.patch.object(checksums, "_exchange", return_value=False):
+            self.publish_folder("new")
+        with open(os.path.join(self.out, "apt", "file"), encoding="utf-8") as file:
+            self.assertEqual(file.read(), "new")
+
+
+class PartFolders(InFolder):
+    def test_folder_of_a_killed_release_is_removed_and_others_stay(self) -> None:
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            with contextlib.suppress(BaseException), supervisor.Undo() as undo:
+                path = temporary_folders.make_part_folder(undo, self.out)
+                os.write(writer, path.encode())
+                signal.pause()
+            os._exit(1)
+        os.close(writer)
+        with open(reader, encoding="utf-8") as pipe:
+            killed = os.path.basename(pipe.read(len(self.out) + 23))
+            user_folders = {"part.0123456789abcdef", ".part.thesis"}
+            for name in user_folders:
+                self.make_folder("out", name)
+                self.write("", "out", name + ".lock")
+
+            def left() -> Set[str]:
+                with supervisor.Undo() as undo:
+                    part = os.path.basename(temporary_folders.make_part_folder(undo, self.out))
+                    return {
+                        name
+                        for name in os.listdir(self.out)
+                        if not name.startswith(part) and not name.endswith(".lock")
+                    }
+
+            self.assertEqual(left(), {killed, *user_folders})
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            self.assertEqual(left(), user_folders)
+        self.assertEqual(len(os.listdir(self.out)), 2 * len(user_folders))
+
 
 class SourcePackage(InFolder):
     """Which files of a download are passed on."""
@@ -200,6 +284,34 @@ class FittingKernel(InFolder):
         self.assertEqual(self.find_kernel({linked_libraries.LINKED_FACT: older}), "made")
 
 
+class Packages(InFolder):
+    """Those that scripts/package makes are of the release's commit."""
+
+    def require(self, release_commit: str, made_commit: str) -> None:
+        folder = self.make_folder("packages", "bookworm-amd64")
+
+        def make(*_: object, **__: object) -> None:
+            with tarfile.open(
+                os.path.join(folder, "c_1.orig.tar.gz"),
+                "w:gz",
+                format=tarfile.PAX_FORMAT,
+                pax_headers={"comment": made_commit},
+            ) as tar:
+                tar.addfile(tarfile.TarInfo("file"))
+            self.write("", folder, "SHA256SUMS")
+
+        release: Any = mock.Mock(commit=release_commit)
+        with mock.patch("lab.core.subprocesses.run_long", make), mock.patch(
+            "lab.debian.packages.machine_arch", return_value="amd64"
+        ):
+            deb_packages.require_packages(release, os.path.dirname(folder), "bookworm")
+
+    def test_commit_that_comes_meanwhile_is_an_error(self) -> None:
+        with self.assertRaisesRegex(LabError, "packages of another commit.*start again"):
+            self.require("1" * 40, "2" * 40)
+        self.require("1" * 40, "1" * 40)
+
+
 class Repository(InFolder):
     def test_repository_of_others_is_not_replaced(self) -> None:
         apt = self.make_folder("out", "apt")
@@ -213,24 +325,101 @@ class Repository(InFolder):
         with self.assertRaisesRegex(UsageError, "is not a repository of coherdma; move it away"):
             repository.check_options(self.out, None, True)
 
-    @unittest.skipUnless(shutil.which("gpg"), "gpg is not installed")
-    def test_key_is_one_key(self) -> None:
+    def test_link_to_a_repository_is_not_replaced(self) -> None:
+        self.write("Origin: coherdma\n", "www", "apt", "dists", "bookworm", "Release")
+        os.symlink(os.path.join(self.folder, "www", "apt"), os.path.join(self.out, "apt"))
+        with self.assertRaisesRegex(UsageError, "out/apt is there and is a link; move it away"):
+            repository.check_options(self.out, None, True)
+
+    def make_suite(self, root: str, text: str) -> Set[str]:
+        """Returns the names of its indexes by their hashes, relative to the root."""
+        dist = self.make_folder(root, "dists", "bookworm")
+        repository.add_index(dist, "main/binary-amd64/Packages", text)
+        by_hash = os.path.join(dist, "main/binary-amd64/by-hash/SHA256")
+        names = os.listdir(by_hash)
+        lines = [f" {name} 1 main/binary-amd64/Packages\n" for name in names]
+        self.write(
+            f"Origin: coherdma\nSHA256:\n{''.join(lines)}", root, "dists/bookworm", "Release"
+        )
+        return set(names)
+
+    def test_indexes_of_the_replaced_repository_are_kept_once(self) -> None:
+        kept: Set[str] = set()
+        for number, text in enumerate(("", "Package: a\n", "Package: a\n", "Package: b\n")):
+            work = f"work{number}"
+            made = self.make_suite(os.path.join(work, "apt"), text)
+            apt = os.path.join(self.folder, work, "apt")
+            repository.keep_indexes(self.out, os.path.join(self.folder, work))
+            by_hash = os.path.join(apt, "dists/bookworm/main/binary-amd64/by-hash/SHA256")
+            self.assertEqual(set(os.listdir(by_hash)), made | kept)
+            for name in os.listdir(by_hash):
+                self.assertEqual(files.hash_file(os.path.join(by_hash, name)), name)
+            kept = made
+            shutil.rmtree(os.path.join(self.out, "apt"), ignore_errors=True)
+            os.rename(apt, os.path.join(self.out, "apt"))
+
+    def test_suite_that_is_only_in_the_replaced_repository_is_not_kept(self) -> None:
+        self.make_suite("out/apt", "Package: a\n")
+        self.write("Origin: coherdma\n", "work", "apt", "dists", "trixie", "Release")
+        repository.keep_indexes(self.out, os.path.join(self.folder, "work"))
+        self.assertEqual(os.listdir(os.path.join(self.folder, "work/apt/dists")), ["trixie"])
+
+    def test_what_is_put_in_its_place_meanwhile_stays(self) -> None:
+        self.write("mine", "out", "apt", "thesis")
+        self.make_suite("work/apt", "")
+        with self.assertRaisesRegex(UsageError, "is not a repository of coherdma"):
+            repository.keep_indexes(self.out, os.path.join(self.folder, "work"))
+
+    def make_keys(self) -> None:
+        """A folder of gpg, in the environment."""
         home = self.make_folder("gpg")
         os.chmod(home, 0o700)
         self.addCleanup(
             lambda: subprocess.run(["gpgconf", "--homedir", home, "--kill", "all"], check=False)
         )
-        with mock.patch.dict(os.environ, GNUPGHOME=home):
-            for name in ("one@example.com", "one@example.com.other"):
-                options = ["--batch", "--passphrase", "", "--quick-gen-key"]
-                subprocess.run(["gpg", *options, name], check=True, capture_output=True)
-            fingerprint = repository.find_fingerprint("=one@example.com")
-            self.assertRegex(fingerprint, "^[0-9A-F]{40}$")
-            self.assertEqual(repository.find_fingerprint(fingerprint), fingerprint)
-            with self.assertRaisesRegex(UsageError, "gpg has 2 such secret keys"):
-                repository.find_fingerprint("one@example.com")
-            with self.assertRaisesRegex(LabError, "gpg has no secret key two to sign with"):
-                repository.find_fingerprint("two")
+        environment = mock.patch.dict(os.environ, GNUPGHOME=home)
+        environment.start()
+        self.addCleanup(environment.stop)
+
+    def gpg(self, *options: str) -> None:
+        subprocess.run(
+            ["gpg", "--batch", "--yes", "--passphrase", "", *options],
+            check=True,
+            capture_output=True,
+        )
+
+    @unittest.skipUnless(shutil.which("gpg"), "gpg is not installed")
+    def test_key_that_cannot_sign_is_refused_before_anything_is_made(self) -> None:
+        self.make_keys()
+        past = ("--faked-system-time", "20200101T000000")
+        self.gpg("--quick-gen-key", "good key", "ed25519", "sign")
+        self.gpg("--quick-gen-key", "certifier", "ed25519", "cert")
+        self.gpg(*past, "--quick-gen-key", "expired", "ed25519", "sign", "1d")
+        self.gpg("--quick-gen-key", "revoked", "ed25519", "sign")
+        fingerprint = repository.find_fingerprint("revoked")
+        path = os.path.join(os.environ["GNUPGHOME"], "openpgp-revocs.d", f"{fingerprint}.rev")
+        with open(path, encoding="utf-8") as file:
+            revocation = self.write(file.read().replace(":-----", "-----"), "revocation")
+        self.gpg("--import", revocation)
+        with mock.patch.object(repository, "PROGRAM_PACKAGES", {}):
+            repository.check_options(self.out, "good key", False)
+            for key in ("certifier", "expired", "revoked"):
+                with self.assertRaisesRegex(LabError, f"--key {key}: gpg cannot sign with it: "):
+                    repository.check_options(self.out, key, False)
+        self.assertEqual(os.listdir(self.out), [])
+
+    @unittest.skipUnless(shutil.which("gpg"), "gpg is not installed")
+    def test_key_is_one_key(self) -> None:
+        self.make_keys()
+        for name in ("one@example.com", "one@example.com.other"):
+            self.gpg("--quick-gen-key", name)
+        fingerprint = repository.find_fingerprint("=one@example.com")
+        self.assertRegex(fingerprint, "^[0-9A-F]{40}$")
+        self.assertEqual(repository.find_fingerprint(fingerprint), fingerprint)
+        with self.assertRaisesRegex(UsageError, "gpg has 2 such secret keys"):
+            repository.find_fingerprint("one@example.com")
+        with self.assertRaisesRegex(LabError, "gpg has no secret key two to sign with"):
+            repository.find_fingerprint("two")
 
 
 SPEC = """
