@@ -15,7 +15,7 @@ from lab.core import files, progress, subprocesses
 from lab.core.errors import Unavailable
 from lab.debian import packages
 
-from . import deb_packages
+from . import bill, deb_packages, debian_status
 from .material import SUMMARY, Material
 from .prefix import make_prefix, write_tar
 
@@ -30,19 +30,19 @@ MEDIA_TYPE = "application/vnd.oci.image"
 BLOBS = "blobs/sha256"
 
 
-def make_softrdma_image(material: Material, work: str) -> str:
-    """An image with the archive's files, in /usr/local."""
+def make_softrdma_image(material: Material, work: str) -> List[str]:
+    """An image with the archive's files, in /usr/local; and its bill of materials."""
     prefix = os.path.join(work, "local")
     make_prefix(material, prefix)
     with tarfile.open(prefix + ".tar", "w", format=tarfile.GNU_FORMAT) as tar:
         write_tar(tar, prefix, ".", material.seconds)
     root = os.path.join(work, "softrdma.tar")
     make_root(material, root, [f"tar-in {shlex.quote(prefix)}.tar /usr/local"])
-    return write_image(material, root, "softrdma", SUMMARY)
+    return write_image_and_bill(material, root, "softrdma", SUMMARY, has_archive=True)
 
 
-def make_runtime_image(material: Material, work: str, folder: str) -> str:
-    """An image with coherdma's packages, without those to compile and to debug with."""
+def make_runtime_image(material: Material, work: str, folder: str) -> List[str]:
+    """An image with coherdma's packages, without those to compile and to debug with; and its bill."""
     made = deb_packages.require_packages(material, folder, RELEASE)
     debs = [
         os.path.join(made, name)
@@ -61,7 +61,16 @@ def make_runtime_image(material: Material, work: str, folder: str) -> str:
             'rm -r "$1/packages"',
         ],
     )
-    return write_image(material, root, "coherdma", "uDAPL, verbs and softrdma, to run programs")
+    summary = "uDAPL, verbs and softrdma, to run programs"
+    return write_image_and_bill(material, root, "coherdma", summary, has_archive=False)
+
+
+def write_image_and_bill(
+    material: Material, root: str, name: str, summary: str, has_archive: bool
+) -> List[str]:
+    debs = debian_status.read_packages(root)
+    bill_path = bill.make_image_bill(material, os.path.dirname(root), name, debs, has_archive)
+    return [write_image(material, root, name, summary), bill_path]
 
 
 def make_root(material: Material, path: str, hooks: List[str]) -> None:

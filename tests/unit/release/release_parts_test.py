@@ -4,6 +4,8 @@
 
 import contextlib
 import hashlib
+import io
+import json
 import os
 import shutil
 import signal
@@ -25,8 +27,10 @@ from lab.core import cache, files, supervisor, temporary_folders  # noqa: E402
 from lab.core.errors import LabError, Unavailable, UsageError  # noqa: E402
 from lab.kernel import linked_libraries  # noqa: E402
 from release_parts import (  # noqa: E402
+    bill,
     checksums,
     deb_packages,
+    debian_status,
     material,
     prefix,
     repository,
@@ -282,6 +286,86 @@ class FittingKernel(InFolder):
     def test_kernel_that_is_linked_with_another_library(self) -> None:
         older = {**LIBRARIES, "libc.a": {**LIBRARIES["libc.a"], "version": "2.36-8"}}
         self.assertEqual(self.find_kernel({linked_libraries.LINKED_FACT: older}), "made")
+
+
+STATUS = """\
+Package: libstdc++6
+Status: install ok installed
+Architecture: amd64
+Source: gcc-12 (12.2.0-14+deb12u1)
+Version: 1:12.2.0-14+deb12u1+b1
+Description: a library
+ Package: none
+
+Package: removed
+Status: deinstall ok config-files
+Architecture: amd64
+Version: 1
+
+Package: dash
+Status: hold ok installed
+Architecture: amd64
+Version: 0.5.12-2
+
+Package: softrdma-uml
+Status: install ok installed
+Architecture: amd64
+Source: coherdma
+Version: 0.1.0-1
+Built-Using: glibc (= 2.36-9+deb12u14), zlib (= 1:1.2.13)
+"""
+
+
+class ImageBill(InFolder):
+    """The bill of an image has all packages in it, and where their sources are."""
+
+    def make(self) -> Any:
+        release: Any = mock.Mock(commit="1" * 40, seconds=0)
+        root = os.path.join(self.folder, "root.tar")
+        with tarfile.open(root, "w") as tar:
+            status = tarfile.TarInfo("./var/lib/dpkg/status")
+            status.size = len(STATUS)
+            tar.addfile(tarfile.TarInfo("./var/lib/dpkg/status-old"))
+            tar.addfile(status, io.BytesIO(STATUS.encode()))
+        debs = debian_status.read_packages(root)
+        path = bill.make_image_bill(release, self.folder, "coherdma", debs, has_archive=False)
+        self.assertEqual(os.path.basename(path), "coherdma-0.1.0-image.spdx.json")
+        with open(path, encoding="utf-8") as file:
+            return json.load(file)
+
+    def test_packages_name_the_place_of_their_source(self) -> None:
+        packages = {
+            (package["name"], package["versionInfo"]): package["downloadLocation"]
+            for package in self.make()["packages"]
+        }
+        snapshot = "https://snapshot.debian.org/package"
+        self.assertEqual(
+            packages,
+            {
+                ("coherdma", "0.1.0"): "NOASSERTION",
+                ("dash", "0.5.12-2"): f"{snapshot}/dash/0.5.12-2/",
+                ("glibc", "2.36-9+deb12u14"): f"{snapshot}/glibc/2.36-9%2Bdeb12u14/",
+                ("libstdc++6", "1:12.2.0-14+deb12u1+b1"): f"{snapshot}/gcc-12/12.2.0-14%2Bdeb12u1/",
+                ("softrdma-uml", "0.1.0-1"): "NOASSERTION",
+                ("zlib", "1:1.2.13"): f"{snapshot}/zlib/1%3A1.2.13/",
+            },
+        )
+
+    def test_relationships_name_its_packages(self) -> None:
+        document = self.make()
+        identifiers = [package["SPDXID"] for package in document["packages"]]
+        self.assertEqual(len(set(identifiers)), len(identifiers))
+        for identifier in identifiers:
+            self.assertRegex(identifier, "^SPDXRef-[A-Za-z0-9.-]+$")
+        related = [entry["relatedSpdxElement"] for entry in document["relationships"]]
+        self.assertEqual(sorted(related), sorted(identifiers))
+
+    def test_root_without_packages_is_an_error(self) -> None:
+        root = os.path.join(self.folder, "root.tar")
+        with tarfile.open(root, "w") as tar:
+            tar.addfile(tarfile.TarInfo("./etc"))
+        with self.assertRaisesRegex(LabError, "has no ./var/lib/dpkg/status"):
+            debian_status.read_packages(root)
 
 
 class Packages(InFolder):
