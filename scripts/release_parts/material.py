@@ -2,6 +2,7 @@
 """What a release is made of: a commit, and the kernel of `softrdma kernel build`."""
 
 import os
+import re
 import tarfile
 from typing import Dict, NamedTuple, Optional
 
@@ -75,6 +76,8 @@ def _find_tree(work: str) -> Tree:
     try:
         commit = _git("rev-parse", "--verify", "HEAD").strip()
         objects = _git("rev-parse", "--git-path", "objects").strip()
+        if _git("rev-parse", "--show-prefix").strip():
+            raise LabError("it is a folder in a checkout of something else")
     except LabError as problem:
         raise Unavailable(
             f"a release is made of a commit, and {REPOSITORY} is no git checkout and not from a release's sources"
@@ -93,15 +96,26 @@ def _find_tree(work: str) -> Tree:
     _git(repository, "archive", f"--prefix={TREE_NAME}/", "--output", archive, commit)
     with tarfile.open(archive) as tar:
         tar.extractall(work)
-    seconds = int(_git(repository, "show", "--no-patch", "--format=%ct", commit))
-    return Tree(os.path.join(work, TREE_NAME), archive, commit, seconds)
+    return Tree(os.path.join(work, TREE_NAME), archive, commit, _commit_seconds(repository, commit))
+
+
+def _commit_seconds(repository: str, commit: str) -> int:
+    """The date, by `cat-file`: `show` needs the commits before, which a shallow clone does not have."""
+    header = _git(repository, "cat-file", "commit", commit).partition("\n\n")[0]
+    match = re.search(r"^committer .* ([0-9]+) [+-][0-9]+$", header, re.MULTILINE)
+    if not match:
+        raise LabError(f"commit {commit} has no date: {header}")
+    return int(match.group(1))
 
 
 def _git(*arguments: str) -> str:
     """Run git in the checkout, with no configuration or attributes of the caller or the system."""
     program = subprocesses.require_program("git", "git", "a release")
     # Also if another user owns the checkout.
-    settings = ("safe.directory=*", "core.autocrlf=false", "tar.umask=0022")
+    settings = (
+        *("safe.directory=*", "core.fsmonitor=false"),
+        *("core.autocrlf=false", "tar.umask=0022"),
+    )
     options = [word for setting in settings for word in ("-c", setting)]
     environment = {
         **{
@@ -112,6 +126,7 @@ def _git(*arguments: str) -> str:
         "HOME": "/nonexistent",
         "GIT_CONFIG_NOSYSTEM": "1",
         "GIT_ATTR_NOSYSTEM": "1",
+        "GIT_OPTIONAL_LOCKS": "0",  # `status` does not write the index
     }
     return subprocesses.capture_output(
         [program, *options, "-C", REPOSITORY, *arguments], env=environment

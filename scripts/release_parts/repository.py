@@ -153,7 +153,8 @@ def check_options(out: str, key: Optional[str], is_unsigned: bool) -> None:
     if key:
         gpg(
             *("--local-user", find_fingerprint(key), "--clearsign"),
-            error_text=f"--key {key}: gpg cannot sign with it",
+            error_text=f"--key {key}: gpg cannot sign with it (so that it can ask for a passphrase, type first: "
+            "export GPG_TTY=$(tty))",
             stdin_text="test\n",
         )
 
