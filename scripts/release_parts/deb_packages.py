@@ -13,6 +13,9 @@ from lab.debian import packages
 from .material import REPOSITORY, Material
 
 
+CLEANUP_SECONDS = 60  # of scripts/package and mmdebstrap, which remove what they have made
+
+
 def require_packages(material: Material, folder: str, suite: str) -> str:
     """The folder with the packages of this commit for the release. They are made if they are not there."""
     made = os.path.join(folder, f"{suite}-{packages.machine_arch()}")
@@ -31,6 +34,7 @@ def make_packages(made: str, arguments: List[str]) -> None:
         + ["--out", os.path.dirname(made)],
         f"{made} cannot be made",
         show_output=True,
+        cleanup_seconds=CLEANUP_SECONDS,
     )
 
 

@@ -23,6 +23,7 @@ RELEASE = "bookworm"
 DEBIAN_PACKAGES = (
     *("ibverbs-providers", "ibverbs-utils", "iproute2", "perftest", "python3", "rdmacm-utils"),
 )
+CLEANUP_SECONDS = 30  # of mmdebstrap, which unmounts and removes what it has made
 USER, USER_ID = "rdma", "1000"  # Debian's rdma-core makes the group
 # Files of the machine that makes the image. podman and docker make the first two.
 MACHINE_FILES = ("etc/hostname", "etc/resolv.conf", "etc/apt/apt.conf.d/99mmdebstrap")
@@ -93,6 +94,7 @@ def make_root(material: Material, path: str, hooks: List[str]) -> None:
             + [f"--include={','.join(DEBIAN_PACKAGES)}", *options, RELEASE, path],
             f"a root of Debian, {RELEASE}, cannot be made",
             error_class=Unavailable,
+            cleanup_seconds=CLEANUP_SECONDS,
             env={**os.environ, "SOURCE_DATE_EPOCH": str(material.seconds)},
         )
 

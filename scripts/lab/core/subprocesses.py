@@ -97,12 +97,14 @@ def run_long(
     on_progress: Optional[Callable[[int], None]] = None,
     error_class: type = LabError,
     show_output: bool = False,
+    cleanup_seconds: float = 0,
     **popen: object,
 ) -> None:
     """Run a program that may take long.
 
     on_progress: called repeatedly with the number of bytes that the program has printed.
     show_output: it prints to stderr; else the error has its last lines.
+    cleanup_seconds: how long it can clean up after SIGTERM, before it is killed.
     """
     from tempfile import TemporaryFile  # slow to import, and not used in a guest
 
@@ -132,7 +134,12 @@ def run_long(
             ) from problem
         finally:  # after an interruption the child must not write to a folder that is being removed
             if child and child.returncode is None:
-                os.killpg(child.pid, signal.SIGKILL)
+                if cleanup_seconds:
+                    os.killpg(child.pid, signal.SIGTERM)
+                    with contextlib.suppress(subprocess.TimeoutExpired):
+                        child.wait(cleanup_seconds)
+                with contextlib.suppress(ProcessLookupError):  # the group has ended
+                    os.killpg(child.pid, signal.SIGKILL)
                 child.wait()
 
         if child.returncode and show_output:

@@ -23,7 +23,7 @@ SCRIPTS = os.path.join(TEST_FOLDER, "..", "..", "..", "scripts")
 sys.path.insert(0, SCRIPTS)
 sys.dont_write_bytecode = True
 
-from lab.core import cache, files, supervisor, temporary_folders  # noqa: E402
+from lab.core import cache, files, subprocesses, supervisor, temporary_folders  # noqa: E402
 from lab.core.errors import LabError, Unavailable, UsageError  # noqa: E402
 from lab.kernel import linked_libraries  # noqa: E402
 from release_parts import (  # noqa: E402
@@ -415,6 +415,34 @@ class Trees(InFolder):
         after = os.stat(index)
         self.assertEqual((after.st_ino, after.st_mtime_ns), (before.st_ino, before.st_mtime_ns))
         self.assertFalse(os.path.exists(mark))
+
+
+class Interruption(InFolder):
+    """mmdebstrap has mounts, and unmounts them if it can."""
+
+    def interrupt(self, trap: str, cleanup_seconds: float) -> bool:
+        """Returns whether the program could clean up."""
+        mark = os.path.join(self.folder, "mark")
+        script = f"trap '{trap}' TERM; echo; while :; do sleep 0.01; done"
+
+        def stop_when_started(num_bytes: int) -> None:
+            if num_bytes:
+                raise KeyboardInterrupt
+
+        with self.assertRaises(KeyboardInterrupt):
+            subprocesses.run_long(
+                ["sh", "-c", script, "-", mark],
+                "",
+                on_progress=stop_when_started,
+                cleanup_seconds=cleanup_seconds,
+            )
+        return os.path.exists(mark)
+
+    def test_program_can_clean_up_only_if_it_is_let(self) -> None:
+        clean_up = 'touch "$1"; exit'
+        self.assertFalse(self.interrupt(clean_up, 0))
+        self.assertFalse(self.interrupt("", 0.1))
+        self.assertTrue(self.interrupt(clean_up, 60))
 
 
 class Packages(InFolder):
