@@ -18,6 +18,21 @@ from .prefix import EXECUTABLE, READABLE, make_prefix, mode_of, set_first_line, 
 # A static program runs with any C library.
 WHEEL_TAG = f"py3-none-manylinux_2_17_{ARCH}.musllinux_1_1_{ARCH}"
 
+# Of the program, which is both sh and Python. It does not begin with #!python, which pip replaces by
+# a path: the kernel starts none that has blanks or is long. Python is the one of the virtual
+# environment, else one that is new enough; without -IS, the program would start it once more.
+FIRST_LINES = f"""\
+#!/bin/sh
+''':'
+folder=$(dirname "$(readlink -f "$0")")
+for python in "$folder/python3" python3 python3.14 python3.13 python3.12 python3.11 python3.10 python3.9; do
+    "$python" -ISc 'import sys; sys.exit(sys.version_info < ({MIN_PYTHON.replace(".", ", ")}))' 2>/dev/null &&
+        exec "$python" -IS "$0" "$@"
+done
+echo "softrdma: $0 needs Python {MIN_PYTHON} or newer, as python3 in $folder or in PATH; install it" >&2
+exit 77
+'''"""
+
 LICENSES = f"({OWN_LICENSE}) AND {KERNEL_LICENSE} AND {LIBC_LICENSE} AND {LIBGCC_LICENSE}"
 
 
@@ -25,7 +40,7 @@ def make_wheel(material: Material, work: str) -> str:
     """The program is one of the wheel's scripts, the rest its data: files below the prefix."""
     prefix = os.path.join(work, "wheel")
     make_prefix(material, prefix)
-    set_first_line(os.path.join(prefix, "bin", "softrdma"), "#!python")  # for pip to replace
+    set_first_line(os.path.join(prefix, "bin", "softrdma"), FIRST_LINES)
     name = f"softrdma-{VERSION}"
     contents: Dict[str, bytes] = {}
     executables = set()

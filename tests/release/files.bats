@@ -61,6 +61,15 @@ setup() {
     [[ $output == "$PWD"/target/share/softrdma/uml/*/linux && ! -e cache ]]
 }
 
+@test "pip installs a softrdma that starts, in a folder with blanks and a long name" {
+    for folder in 'a b' "$(printf 'x%.0s' {1..200})/$(printf 'y%.0s' {1..80})"; do
+        python3 -m venv "$folder/env" || skip 'this Python makes no virtual environments'
+        "$folder/env/bin/python3" -m pip --quiet --no-cache-dir install --no-index "$DIST"/*.whl
+        run -0 "$folder/env/bin/softrdma" kernel path
+        [[ $output == "$PWD/$folder"/env/share/softrdma/uml/*/linux ]]
+    done
+}
+
 @test "another user makes the same bytes in another folder, with another umask, language and time zone, and git's attributes" {
     [[ $(id -u) == 0 ]] || skip 'only root becomes another user'
     folder=$(mktemp -d /tmp/softrdma_release.XXXXXX) # which the other user can enter

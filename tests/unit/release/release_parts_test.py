@@ -36,6 +36,7 @@ from release_parts import (  # noqa: E402
     repository,
     rpm_packages,
     sources,
+    wheel,
 )
 
 LIBRARIES = {
@@ -443,6 +444,56 @@ class Interruption(InFolder):
         self.assertFalse(self.interrupt(clean_up, 0))
         self.assertFalse(self.interrupt("", 0.1))
         self.assertTrue(self.interrupt(clean_up, 60))
+
+
+class WheelProgram(InFolder):
+    """Which Python starts the program of a wheel."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.bin = self.make_folder("a b'c\"d", "bin")
+        text = "#!/usr/bin/python3\nimport sys\nprint(sys.executable, sys.flags.isolated, sys.argv[1:])\n"
+        self.program = self.write(text, self.bin, "softrdma")
+        prefix.set_first_line(self.program, wheel.FIRST_LINES)
+        os.chmod(self.program, 0o755)
+        self.path = self.make_folder("path")
+        for tool in ("dirname", "readlink"):
+            os.symlink(str(shutil.which(tool)), os.path.join(self.path, tool))
+
+    def add_python(self, folder: str, name: str, text: str = "") -> str:
+        path = self.write(
+            f'#!/bin/sh\n{text or f"""exec {sys.executable} "$@" """}\n', folder, name
+        )
+        os.chmod(path, 0o755)
+        return path
+
+    def start(self, program: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [program, "x y", "-c"], env={"PATH": self.path}, capture_output=True, text=True
+        )
+
+    def test_python_of_the_virtual_environment_also_by_a_link(self) -> None:
+        mark = os.path.join(self.folder, "mark")
+        self.add_python(self.bin, "python3", f': >{mark}; exec {sys.executable} "$@"')
+        self.add_python(self.path, "python3", "exit 1")
+        link = os.path.join(self.path, "softrdma")
+        os.symlink(self.program, link)
+        for program in (self.program, link):
+            result = self.start(program)
+            self.assertEqual((result.returncode, result.stderr), (0, ""))
+            self.assertIn("1 ['x y', '-c']", result.stdout)
+            os.unlink(mark)
+
+    def test_python_in_path_that_is_new_enough(self) -> None:
+        self.add_python(self.path, "python3", "exit 1")
+        self.add_python(self.path, "python3.10")
+        self.assertIn("1 ['x y', '-c']", self.start(self.program).stdout)
+
+    def test_without_python_the_error_says_what_to_install(self) -> None:
+        self.add_python(self.path, "python3", "exit 1")
+        result = self.start(self.program)
+        self.assertEqual(result.returncode, 77)
+        self.assertIn("needs Python 3.9 or newer, as python3 in ", result.stderr)
 
 
 class Packages(InFolder):
