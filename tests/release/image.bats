@@ -115,6 +115,15 @@ RPING='on 2 rping -s -a $HOST2 -C 3 & sleep 1
     done
 }
 
+@test "the bill of an image has the packages that are in it" {
+    for name in softrdma coherdma; do
+        # shellcheck disable=SC2016 # for dpkg-query
+        run -0 in_image $name:0.1.0 dpkg-query -W -f '${Package} ${Version} ${source:Package}\n'
+        diff <(sort <<<"$output") <(jq -r '.packages[] | select(.SPDXID | startswith("SPDXRef-deb-"))
+            | "\(.name) \(.versionInfo) \(.sourceInfo | split(" ")[3])"' "$folder/dist/$name"-*-image.spdx.json | sort)
+    done
+}
+
 @test "the image is what docker before version 25 reads, too" {
     as_user podman image rm --all --force
     as_user podman pull --quiet "docker-archive:$(image_file softrdma)"
