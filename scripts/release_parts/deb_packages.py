@@ -3,6 +3,7 @@
 
 import glob
 import os
+import re
 import tarfile
 from typing import List
 
@@ -10,6 +11,7 @@ from lab.core import files, progress, subprocesses
 from lab.core.errors import LabError
 from lab.debian import packages
 
+from .checksums import SUMS_NAME
 from .material import REPOSITORY, Material
 
 
@@ -60,9 +62,14 @@ def commit_of(folder: str) -> str:
 
 
 def verify_sums(folder: str) -> None:
-    with open(os.path.join(folder, "SHA256SUMS"), encoding="utf-8") as file:
-        sums = [line.split(maxsplit=1) for line in file.read().splitlines()]
-    for digest, name in sums:
+    """Raise unless the folder has the files of its SHA256SUMS, unchanged, and none but those and the log."""
+    try:
+        with open(os.path.join(folder, SUMS_NAME), encoding="utf-8") as file:
+            lines = re.findall(r"^([0-9a-f]{64})  (.+)$", file.read(), re.MULTILINE)
+    except FileNotFoundError:
+        lines = []
+    sums = {name: digest for digest, name in lines}
+    for name in sorted({*sums, *os.listdir(folder)} - {SUMS_NAME, "log"}):
         path = os.path.join(folder, name)
-        if not os.path.isfile(path) or files.hash_file(path) != digest:
-            raise LabError(f"{path} is not as in SHA256SUMS; remove {folder}, to make it again")
+        if not os.path.isfile(path) or files.hash_file(path) != sums.get(name):
+            raise LabError(f"{path} is not as in {SUMS_NAME}; remove {folder}, to make it again")

@@ -510,13 +510,39 @@ class Packages(InFolder):
                 pax_headers={"comment": made_commit},
             ) as tar:
                 tar.addfile(tarfile.TarInfo("file"))
-            self.write("", folder, "SHA256SUMS")
+            digest = files.hash_file(os.path.join(folder, "c_1.orig.tar.gz"))
+            self.write(f"{digest}  c_1.orig.tar.gz\n", folder, "SHA256SUMS")
 
         release: Any = mock.Mock(commit=release_commit)
         with mock.patch("lab.core.subprocesses.run_long", make), mock.patch(
             "lab.debian.packages.machine_arch", return_value="amd64"
         ):
             deb_packages.require_packages(release, os.path.dirname(folder), "bookworm")
+
+    def test_packages_are_those_of_their_sums(self) -> None:
+        line = f"{hashlib.sha256(b'text').hexdigest()}  a.deb\n"
+        for number, (sums, names, wrong) in enumerate(
+            (
+                (line, ["a.deb", "log"], None),
+                ("\n" + line, ["a.deb"], None),
+                (line, ["a.deb", "b.deb"], "b.deb"),
+                (line, [], "a.deb"),
+                (line.replace("0", "1"), ["a.deb"], "a.deb"),
+                (None, ["a.deb"], "a.deb"),
+            )
+        ):
+            folder = self.make_folder(f"made{number}")
+            for name in names:
+                self.write("text", folder, name)
+            if sums:
+                self.write(sums, folder, "SHA256SUMS")
+            if not wrong:
+                deb_packages.verify_sums(folder)
+                continue
+            with self.assertRaisesRegex(
+                LabError, f"{wrong} is not as in SHA256SUMS; remove {folder}, to make it again"
+            ):
+                deb_packages.verify_sums(folder)
 
     def test_commit_that_comes_meanwhile_is_an_error(self) -> None:
         with self.assertRaisesRegex(LabError, "packages of another commit.*start again"):
