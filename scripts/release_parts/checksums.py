@@ -7,7 +7,7 @@ import os
 import re
 from typing import Callable, Dict, Iterator, List
 
-from lab.core import files, locks, supervisor
+from lab.core import files, locks, progress, supervisor
 from lab.core.errors import UsageError
 
 SUMS_NAME = "SHA256SUMS"
@@ -47,8 +47,15 @@ def publish(
 def _publish(sums: Dict[str, str], made: List[str], bill: str, work: str, out: str) -> None:
     bill_name = os.path.basename(bill)
     old_bill = os.path.join(out, bill_name)
+    listed = _read_sums(out)
     if os.path.isfile(old_bill) and files.hash_file(old_bill) == sums[bill_name]:
-        sums = {**_read_sums(out), **sums}
+        sums = {**listed, **sums}
+    stale = sorted(listed.keys() - sums.keys())
+    if stale:
+        progress.note(
+            f"{progress.abbreviate_home(out)} still has {' and '.join(stale)}, of another commit or kernel; "
+            f"{SUMS_NAME} does not list them any more"
+        )
     old_sums = os.path.join(out, SUMS_NAME)
     sums_file = os.path.join(work, SUMS_NAME)
     with open(sums_file, "w", encoding="ascii") as file:

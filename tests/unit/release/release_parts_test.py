@@ -23,7 +23,14 @@ SCRIPTS = os.path.join(TEST_FOLDER, "..", "..", "..", "scripts")
 sys.path.insert(0, SCRIPTS)
 sys.dont_write_bytecode = True
 
-from lab.core import cache, files, subprocesses, supervisor, temporary_folders  # noqa: E402
+from lab.core import (
+    cache,
+    files,
+    progress,
+    subprocesses,
+    supervisor,
+    temporary_folders,
+)  # noqa: E402
 from lab.core.errors import LabError, Unavailable, UsageError  # noqa: E402
 from lab.kernel import linked_libraries  # noqa: E402
 from release_parts import (  # noqa: E402
@@ -88,8 +95,13 @@ class Checksums(InFolder):
         self.assertEqual(self.listed(), ["a.spdx.json", "archive", "wheel"])
 
     def test_parts_of_another_release_are_not_listed(self) -> None:
-        self.publish("commit 1", "archive")
-        self.publish("commit 2", "wheel")
+        self.publish("commit 1", "archive", "wheel")
+        with mock.patch.object(progress, "note") as note:
+            self.publish("commit 2", "wheel")
+            self.assertRegex(note.call_args[0][0], "out still has archive, of another commit")
+            note.reset_mock()
+            self.publish("commit 3", "wheel")
+            note.assert_not_called()
         self.assertEqual(self.listed(), ["a.spdx.json", "wheel"])
         self.assertTrue(os.path.isfile(os.path.join(self.out, "archive")))
 
