@@ -113,6 +113,20 @@ expect_refusal() {
     expect_refusal 'Hash Sum mismatch'
 }
 
+@test "apt gets the lists that it knows from a Release file that was replaced since" {
+    release=$folder/web/apt/dists/bookworm/InRelease
+    cp "$release" old
+    mkdir packages
+    cp -r "$PACKAGES/bookworm-amd64" packages
+    rm packages/*/libdat1_*
+    sed -i '/ libdat1_/d' packages/*/SHA256SUMS
+    make_repository "$folder/web" --packages packages
+    run ! cmp -s old "$release"
+    cp old "$release"
+    run_page 1
+    [[ $status == 0 && $output != *W:* ]]
+}
+
 @test "a changed package is refused" {
     run_page 1
     change_byte "$(echo "$folder"/web/apt/pool/bookworm/softrdma_*.deb)"

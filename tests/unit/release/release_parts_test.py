@@ -15,7 +15,7 @@ import tarfile
 import tempfile
 import time
 import unittest
-from typing import Any, Dict, List, Set
+from typing import Any, Dict, List, Set, Tuple
 from unittest import mock
 
 TEST_FOLDER = os.path.dirname(os.path.realpath(__file__))
@@ -23,14 +23,14 @@ SCRIPTS = os.path.join(TEST_FOLDER, "..", "..", "..", "scripts")
 sys.path.insert(0, SCRIPTS)
 sys.dont_write_bytecode = True
 
-from lab.core import (
+from lab.core import (  # noqa: E402
     cache,
     files,
     progress,
     subprocesses,
     supervisor,
     temporary_folders,
-)  # noqa: E402
+)
 from lab.core.errors import LabError, Unavailable, UsageError  # noqa: E402
 from lab.kernel import linked_libraries  # noqa: E402
 from release_parts import (  # noqa: E402
@@ -533,16 +533,15 @@ class Packages(InFolder):
 
     def test_packages_are_those_of_their_sums(self) -> None:
         line = f"{hashlib.sha256(b'text').hexdigest()}  a.deb\n"
-        for number, (sums, names, wrong) in enumerate(
-            (
-                (line, ["a.deb", "log"], None),
-                ("\n" + line, ["a.deb"], None),
-                (line, ["a.deb", "b.deb"], "b.deb"),
-                (line, [], "a.deb"),
-                (line.replace("0", "1"), ["a.deb"], "a.deb"),
-                (None, ["a.deb"], "a.deb"),
-            )
-        ):
+        cases: List[Tuple[str, List[str], str]] = [
+            (line, ["a.deb", "log"], ""),
+            ("\n" + line, ["a.deb"], ""),
+            (line, ["a.deb", "b.deb"], "b.deb"),
+            (line, [], "a.deb"),
+            (line.replace("0", "1"), ["a.deb"], "a.deb"),
+            ("", ["a.deb"], "a.deb"),
+        ]
+        for number, (sums, names, wrong) in enumerate(cases):
             folder = self.make_folder(f"made{number}")
             for name in names:
                 self.write("text", folder, name)
