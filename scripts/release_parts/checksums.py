@@ -16,10 +16,12 @@ AT_FDCWD, RENAME_EXCHANGE = -100, 2
 
 @contextlib.contextmanager
 def _lock(out: str) -> Iterator[None]:
-    """Lock the folder; waits for another scripts/release that moves files to it."""
+    """Lock the folder, as flock(1) does; waits for another program that has it locked."""
     fd = os.open(out, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     with locks.hold(fd):
-        locks.lock(fd, out)
+        if not locks.try_lock(fd, out):
+            with progress.Step(f"waiting for a program that has locked {out}"):
+                locks.lock(fd, out)
         yield
 
 
