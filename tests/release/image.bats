@@ -134,6 +134,7 @@ RPING='on 2 rping -s -a $HOST2 -C 3 & sleep 1
 @test "the image has the same bytes when made again, with another umask, language and time zone" {
     (umask 077 && LC_ALL=C TZ=ELSEWHERE-14 "$repository/scripts/release" image --out "$folder/again" 3>&-)
     cmp "$(image_file softrdma)" "$folder"/again/softrdma-*-image.oci.tar
+    cmp "$folder"/dist/softrdma-*-image.spdx.json "$folder"/again/softrdma-*-image.spdx.json
 }
 
 @test "a damaged image is refused" {
