@@ -59,15 +59,18 @@ def make_memory_folder(undo: supervisor.Undo) -> str:
 
 
 def live_run_folders() -> List[str]:
-    """Those of the caller's runs that have not ended, in TMPDIR and in /tmp. Their names have the runs' PIDs."""
-    folders = []
-    for parent in dict.fromkeys([os.path.dirname(supervisor.run_folder()), "/tmp"]):
-        with contextlib.suppress(OSError):
-            for entry in sorted(os.listdir(parent)):
-                path = os.path.join(parent, entry.removesuffix(LOCK_SUFFIX))
-                if RUN_LOCK_NAME.fullmatch(entry) and _is_callers(path) and _is_in_use(path):
-                    folders.append(path)
-    return folders
+    """Those in TMPDIR of the caller's runs that have not ended. Their names have the runs' PIDs."""
+    parent = os.path.dirname(supervisor.run_folder())
+    try:
+        entries = sorted(os.listdir(parent))
+    except OSError:
+        return []
+    paths = {entry: os.path.join(parent, entry.removesuffix(LOCK_SUFFIX)) for entry in entries}
+    return [
+        path
+        for entry, path in paths.items()
+        if RUN_LOCK_NAME.fullmatch(entry) and _is_callers(path) and _is_in_use(path)
+    ]
 
 
 def _is_in_use(path: str) -> bool:

@@ -138,6 +138,18 @@ end_run() {
     end_run
 }
 
+@test "a run with another TMPDIR is not seen" {
+    TMPDIR=/tmp "$program" run -q --in uml -- sh -c 'echo begun; exec sleep 100' >out 2>err 3>&- &
+    pid=$!
+    wait_until grep -qs begun out
+    run -2 softrdma shell -- true
+    [[ $output == *"there is no run of this user; begin one"* ]]
+    TMPDIR=/tmp softrdma shell --run "$pid" -- true
+    kill "$pid"
+    expect_status 143
+    pid=
+}
+
 @test "misuse: status 2, one line" {
     for arguments in "" "name -- true" "2 true" "2 --run 1 -- true" "-- "; do
         # shellcheck disable=SC2086
