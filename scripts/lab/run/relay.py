@@ -54,7 +54,7 @@ class Relay:
         self.are_peers_ready = are_peers_ready
         self.has_started_command = False
         self.undo = undo
-        may_read_input = foreground.become_foreground(undo)
+        may_read_input = foreground.become_foreground(undo, spec["terminal"])
         self.client = StdioClient(self._send_to_main, spec["terminal"], may_read_input)
         self.client.make_terminal_raw(undo)
         self.shells: Optional[ShellServer] = None

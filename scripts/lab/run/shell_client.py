@@ -10,7 +10,7 @@ from typing import List, Optional
 from ..core import progress, supervisor, temporary_folders
 from ..core.errors import Interrupted, LabError, Unavailable, UsageError
 from ..protocol import remote_command
-from ..protocol.stdio_client import make_command_spec
+from ..protocol.stdio_client import CommandSpec, make_command_spec
 from . import foreground, run_local, shell_server
 
 POLL_SECONDS = 0.1
@@ -29,8 +29,8 @@ def run(pid: Optional[int], host: Optional[int], argv: List[str]) -> int:
     connection = _connect(_select_run(pid))
     with supervisor.Undo() as undo, supervisor.handle_signals(_on_signal):
         undo.enter_context(connection)
-        may_read_input = foreground.become_foreground(undo)
-        spec = {**make_command_spec(argv), "host": host}
+        spec: CommandSpec = {**make_command_spec(argv), "host": host}
+        may_read_input = foreground.become_foreground(undo, spec["terminal"])
         status = remote_command.run_command(connection, spec, may_read_input, SIGNAL_OF)
     if status is None:
         raise LabError("shell: the run has ended, and with it this command")

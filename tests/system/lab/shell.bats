@@ -102,6 +102,22 @@ end_run() {
     end_run
 }
 
+@test "Ctrl-C in a pipeline: for all of its programs, and once for the command" {
+    start_run
+    softrdma shell -- true
+    for subcommand in "run -q --in uml" shell; do
+        # The shell has SIGINT ignored for a process in the background.
+        type_on_terminal "'$program' $subcommand -- sh -c 'trap \"echo has INT\" INT; echo begun; sleep 100 & wait; sleep 0.5' |
+            env --default-signal=INT sh -c 'trap \"echo the reader has INT\" INT; exec 3<&0; cat <&3 & wait; wait'"
+        wait_until grep -qs begun screen
+        printf '\3' >&9
+        expect_end 0 "$terminal"
+        grep 'the reader has INT' screen
+        [[ $(grep -c '^has INT' screen) == 1 ]]
+    done
+    end_run
+}
+
 @test "a shell ends when its run does, which it says" {
     start_run --hosts 2
     softrdma shell -- true
