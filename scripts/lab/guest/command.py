@@ -48,7 +48,7 @@ class Command:
     """When the main command ends, all other processes of the guest are killed.
 
     Other commands, which programs on other hosts started, leave their background
-    processes running. Their output waits until the program takes it.
+    processes running. The output of all waits until its reader takes it.
     """
 
     def __init__(self, owner: CommandOwner, number: int, spec: CommandSpec):
@@ -57,8 +57,8 @@ class Command:
         self.has_terminal = bool(spec["terminal"])
         self.input = b""
         self.input_ended = False
-        # The number of output bytes that may be sent until its reader takes some; None: any number.
-        self.output_credit: Optional[int] = None if self._is_main() else WINDOW_BYTES
+        # The number of output bytes that may be sent until its reader takes some; None: it is gone.
+        self.output_credit: Optional[int] = WINDOW_BYTES
         self.status: Optional[int] = None
         self.output_deadline = 0.0
         # The agent's ends of the streams; for output the kind of its frames.
@@ -117,6 +117,7 @@ class Command:
             _set_window_size(self.input_fd, *frames.SIZE.unpack(data))
         elif kind == frames.OUTPUT_TAKEN and self.output_credit is not None:
             self.output_credit += frames.decode_number(data)
+            self.output_deadline = time.monotonic() + OUTPUT_TIMEOUT_SECONDS
             self._watch_output()
             self.report_if_ended()
         elif kind == frames.KILL:
@@ -131,15 +132,15 @@ class Command:
         """
         if self.status is None or (self.owner.is_ending and not self._is_main()):
             return
+        if not self._is_main():
+            for fd in list(self.output_fds):
+                self._forward_output(fd)
+        if self.output_credit is not None and self.output_credit <= 0:
+            return
         if self._is_main():
             if self.output_fds and time.monotonic() < self.output_deadline:
                 return
             os.sync()  # the files of --write: softrdma then kills the guest
-        else:
-            for fd in list(self.output_fds):
-                self._forward_output(fd)
-            if self.output_credit is not None and self.output_credit <= 0:
-                return
         self.owner.send(frames.encode_number(frames.EXIT_STATUS, self.number, self.status))
         self.owner.remove_command(self.number)
         # Drop further output of its background processes: a full or closed pipe would stop them.

@@ -11,7 +11,7 @@ import socket
 import sys
 from typing import List, NoReturn
 
-from ..core.errors import UsageError, exec_status
+from ..core.errors import LabError, UsageError, exec_status
 from ..protocol import remote_command
 from ..protocol.stdio_client import make_command_spec
 from .agent import SOCKET_PATH
@@ -67,9 +67,13 @@ def _run_on_other_host(number: int, argv: List[str]) -> int:
     connection.connect(SOCKET_PATH)
     for signum in FORWARDED_SIGNALS:
         signal.signal(signum, lambda *_: None)
-    spec = {**make_command_spec(argv), "host": number}
     signal_of = {signum: signum for signum in FORWARDED_SIGNALS}
-    status = remote_command.run_command(connection, spec, _may_read_input(), signal_of)
+    try:
+        spec = {**make_command_spec(argv), "host": number}
+        status = remote_command.run_command(connection, spec, _may_read_input(), signal_of)
+    except LabError as problem:
+        print(f"on: {problem}", file=sys.stderr)
+        return problem.status
     if status is None:
         print("on: the agent of this host has ended", file=sys.stderr)
         return 1

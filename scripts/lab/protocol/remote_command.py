@@ -5,6 +5,7 @@
 a run (run/shell_client.py). If this process is killed, so is the command.
 """
 
+import contextlib
 import json
 import os
 import select
@@ -19,10 +20,6 @@ from .stdio_client import CHUNK_BYTES, CommandSpec, StdioClient
 MAX_SIGNALS = 64  # read from the pipe at once
 
 
-class _ConnectionEnded(Exception):
-    """The other end has closed the connection; unlike BrokenPipeError, which is of this process's output."""
-
-
 def run_command(
     connection: socket.socket,
     spec: CommandSpec,
@@ -35,19 +32,14 @@ def run_command(
     """
 
     def send(kind: bytes, data: bytes) -> None:
-        try:
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # recv() tells it, too
             connection.sendall(frames.encode(kind, data=data))
-        except (BrokenPipeError, ConnectionResetError):
-            raise _ConnectionEnded from None
 
     client = StdioClient(send, spec["terminal"], may_read_input)
     with Undo() as undo:
-        try:
-            send(frames.START, json.dumps(spec).encode())
-            client.make_terminal_raw(undo)
-            return _forward(connection, client, _make_signal_pipe(undo), signal_of)
-        except _ConnectionEnded:
-            return None
+        send(frames.START, json.dumps(spec).encode())
+        client.make_terminal_raw(undo)
+        return _forward(connection, client, _make_signal_pipe(undo), signal_of)
 
 
 def _make_signal_pipe(undo: Undo) -> int:
@@ -62,38 +54,48 @@ def _make_signal_pipe(undo: Undo) -> int:
 
 def _forward(
     connection: socket.socket, client: StdioClient, signal_pipe: int, signal_of: Mapping[Any, int]
-) -> int:
-    """Forward streams and signals until the command ends. Returns its exit status."""
+) -> Optional[int]:
+    """Forward streams and signals until the command ends, and write all of its output.
+
+    Returns its exit status; None if the connection ends before.
+    """
     decoder = frames.Decoder()
-    poll = select.poll()
-    poll.register(connection, select.POLLIN)
-    poll.register(signal_pipe, select.POLLIN)
-    while True:
-        polls_input = client.can_forward_input()
-        if polls_input:
-            poll.register(0, select.POLLIN)
-        ready = poll.poll()
-        if polls_input:
-            poll.unregister(0)
-        for fd, _ in ready:
-            if fd == 0:
+    status: Optional[int] = None
+    has_ended = False
+    while not has_ended or client.blocked_fds():
+        output_fds = client.blocked_fds()
+        poll = select.poll()
+        poll.register(signal_pipe, select.POLLIN)
+        for fd in output_fds:
+            poll.register(fd, select.POLLOUT)
+        if not has_ended:
+            poll.register(connection, select.POLLIN)
+            if client.can_forward_input():
+                poll.register(0, select.POLLIN)
+        for fd, _ in poll.poll():
+            if fd in output_fds:
+                client.write_output()
+            elif fd == 0:
                 client.forward_input()
-                continue
-            if fd == signal_pipe:
+            elif fd == signal_pipe:
                 for signum in os.read(signal_pipe, MAX_SIGNALS):
+                    if signum in signal_of and has_ended:
+                        return 128 + signal_of[signum]
                     if signum in signal_of:
                         client.send(frames.SIGNAL, frames.NUMBER.pack(signal_of[signum]))
                 client.send_changed_size()
-                continue
-            try:
-                data = connection.recv(CHUNK_BYTES)
-            except ConnectionResetError:
-                data = b""
-            if not data:
-                raise _ConnectionEnded
-            for kind, _, body in decoder.feed(data):
-                status = client.handle_frame(kind, body)
-                if status is not None:
-                    return status
-                if kind in (frames.OUTPUT, frames.ERRORS):
-                    client.send(frames.OUTPUT_TAKEN, frames.NUMBER.pack(len(body)))
+            else:
+                data = _receive(connection)
+                has_ended = not data
+                for kind, _, body in decoder.feed(data):
+                    status = client.handle_frame(kind, body)
+                    has_ended = status is not None
+    return status
+
+
+def _receive(connection: socket.socket) -> bytes:
+    """Empty if the other end has closed the connection."""
+    try:
+        return connection.recv(CHUNK_BYTES)
+    except ConnectionResetError:
+        return b""

@@ -52,7 +52,7 @@ class Relay:
         ]
         self.spec = spec
         self.are_peers_ready = are_peers_ready
-        self.has_started_command = False
+        self.has_started_command = self.has_ended = False
         self.undo = undo
         may_read_input = foreground.become_foreground(undo, spec["terminal"])
         self.client = StdioClient(self._send_to_main, spec["terminal"], may_read_input)
@@ -83,12 +83,20 @@ class Relay:
                 for guest in self.guests:
                     events = select.POLLIN | (select.POLLOUT if guest.can_send() else 0)
                     poll.register(guest.connection, events)
+                output_fds = self.client.blocked_fds()
+                for fd in output_fds:
+                    poll.register(fd, select.POLLOUT)
                 ready = poll.poll(100)
                 if polls_input:
                     poll.unregister(0)
+                for fd in output_fds:
+                    poll.unregister(fd)
                 for fd, events in ready:
                     if fd == 0:
                         self.client.forward_input()
+                        continue
+                    if fd in output_fds:
+                        self.client.write_output()
                         continue
                     if fd in self.brokers:
                         if events & select.POLLIN:
@@ -101,6 +109,7 @@ class Relay:
                         continue
                     status = self._serve_guest(fd, events)
                     if status is not None:
+                        self._end_commands()
                         return status
                 if not self.has_started_command and self._is_all_ready():
                     self.shells = self._make_shell_server()
@@ -129,6 +138,17 @@ class Relay:
     def _start_command(self) -> None:
         self.has_started_command = True
         self._send_to_main(frames.START, json.dumps(self.spec).encode())
+
+    def _end_commands(self) -> None:
+        """Write what is left of the main command's output; all others have ended."""
+        if self.shells:
+            self.shells.close()
+        self.has_ended = True
+        while self.client.blocked_fds():
+            poll = select.poll()
+            poll.register(self.client.blocked_fds()[0], select.POLLOUT)
+            if poll.poll(100):
+                self.client.write_output()
 
     def _check(self, now: float) -> None:
         """Raise for a failed guest; pass on a new window size and a signal."""
@@ -204,7 +224,7 @@ class Relay:
 
     def _start_shell(self, shells: ShellServer, number: int, spec: CommandSpec) -> None:
         """Start the command on the host that it names, or on the first one of this run."""
-        host = spec["host"] or self.hosts[0]
+        host = self.hosts[0] if spec["host"] is None else spec["host"]
         if host not in self.hosts:
             numbers = ", ".join(map(str, self.hosts))
             reason = f"shell: there is no host {host} in this run; it has: {numbers}"
@@ -233,8 +253,11 @@ class Relay:
         self.guests[0].send(kind, MAIN_COMMAND, data)
 
     def _on_signal(self, signum: int) -> None:
-        """The first signal goes to the command; a second one, or a timeout, ends the guests."""
+        """The first signal goes to the command; a second one, or a timeout, ends the guests.
+
+        If the command has ended, its output is still written, which the first one ends.
+        """
         signum = signal.SIGINT if signum == supervisor.TERMINAL_SIGNAL else signum
-        if self.stop_signal or not self.has_started_command:
+        if self.stop_signal or self.has_ended or not self.has_started_command:
             raise Interrupted(signum)
         self.stop_signal = signum

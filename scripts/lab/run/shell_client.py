@@ -11,7 +11,7 @@ from ..core import progress, supervisor, temporary_folders
 from ..core.errors import Interrupted, LabError, Unavailable, UsageError
 from ..protocol import remote_command
 from ..protocol.stdio_client import CommandSpec, make_command_spec
-from . import foreground, run_local, shell_server
+from . import foreground, peer_key, run_local, shell_server
 
 POLL_SECONDS = 0.1
 # A run whose kernel does not start with seccomp or KVM removes its folder, and makes it again for the next attempt.
@@ -30,6 +30,7 @@ def run(pid: Optional[int], host: Optional[int], argv: List[str]) -> int:
     with supervisor.Undo() as undo, supervisor.handle_signals(_on_signal):
         undo.enter_context(connection)
         spec: CommandSpec = {**make_command_spec(argv), "host": host}
+        spec["env"].pop(peer_key.ENVIRONMENT_NAME, None)  # as `softrdma run`
         may_read_input = foreground.become_foreground(undo, spec["terminal"])
         status = remote_command.run_command(connection, spec, may_read_input, SIGNAL_OF)
     if status is None:

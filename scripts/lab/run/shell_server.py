@@ -74,6 +74,14 @@ class ShellServer:
                     if kind == frames.KILL:
                         del self.connections[connection.number]
                         connection.peer.close()
+                        break
+
+    def close(self) -> None:
+        """End all connections, and accept no more."""
+        self.listener.close()
+        for connection in self.connections.values():
+            connection.peer.close()
+        self.connections.clear()
 
     def reject(self, number: int, reason: str, has_terminal: bool = False) -> None:
         """Report an error instead of what a command does. A terminal is raw by now."""

@@ -118,6 +118,38 @@ end_run() {
     end_run
 }
 
+@test "output of the run that is not read does not stop shells, and is not lost" {
+    mkfifo pipe
+    exec 7<>pipe
+    "$program" run -q --in uml -- sh -c 'seq 200000; echo end' >pipe 2>err 3>&- 7>&- &
+    pid=$!
+    wait_until compgen -G "$TMPDIR/softrdma.*[0-9a-f]"
+    wait_until timeout 20 "$program" shell -- pgrep -x seq # it waits for its reader
+    run -0 timeout 20 "$program" shell -- echo there
+    [[ $output == *there ]]
+    [[ $(sed '/end/q' <&7 | wc -l) == 200001 ]]
+    expect_status 0
+    pid=
+}
+
+@test "streams, a folder and a key that the command cannot have" {
+    start_run
+    softrdma shell -- true
+    for redirection in '>&-' '>/dev/full'; do
+        run -1 sh -c "\"\$0\" shell -- echo text $redirection" "$program"
+        [[ ${#lines[@]} == 1 && $output == "softrdma: cannot write to standard output: "* ]]
+    done
+    mkdir removed
+    # shellcheck disable=SC2016
+    run -2 sh -c 'cd removed && rmdir ../removed && "$0" shell -- true' "$program"
+    [[ ${#lines[@]} == 1 && $output == "softrdma: the current folder: No such file or directory; change to another one: cd" ]]
+    # shellcheck disable=SC2016
+    SOFTRDMA_KEY=text run -0 softrdma shell -- sh -c 'echo "[$SOFTRDMA_KEY]"'
+    [[ $output == "[]" ]]
+    run -2 softrdma shell 0 -- true
+    end_run
+}
+
 @test "a shell ends when its run does, which it says" {
     start_run --hosts 2
     softrdma shell -- true
@@ -179,7 +211,7 @@ end_run() {
     start_run
     softrdma shell -- true
     for sent in 'b"text that is no frame"' 'frames.encode(frames.START, data=b"[]")' 'frames.encode(frames.ALIVE)' \
-        'frames.encode(frames.START, data=b"{\"host\": 1}")' 'b""'; do
+        'frames.encode(frames.START, data=b"{\"host\": 1}")' 'frames.encode(frames.KILL) * 2' 'b""'; do
         PYTHONPATH=${program%/*} python3 - "$TMPDIR"/softrdma.*[0-9a-f]/shell "$sent" <<'END'
 import socket, sys
 from lab.protocol import frames
