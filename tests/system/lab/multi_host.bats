@@ -154,7 +154,7 @@ END
 @test "a host whose kernel dies is a failure that names the host" {
     start_softrdma run --in uml -q --hosts 2 -- sh -c 'on 2 touch begun; echo begun; sleep infinity'
     wait_until grep -q begun out
-    pkill -KILL -f "uml_dir=.*$TMPDIR/softrdma.*/2/job"
+    kill -KILL "$(guest_pids 'softrdma.*/2/job')"
     expect_status 1
     grep "the guest of host 2 ended before the command did" err
     is_nothing_left

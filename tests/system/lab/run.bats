@@ -80,7 +80,7 @@ links_and_mounts() {
         [ ! -e /proc/sysrq-trigger ] || echo c >/proc/sysrq-trigger; sleep infinity'
     # The user-mode kernel has no sysrq: send a SIGSEGV. If a helper thread gets it, the kernel ends
     # without a message.
-    if [[ $IN == uml ]]; then pkill -SEGV -o -f "uml_dir=.*$TMPDIR"; fi
+    if [[ $IN == uml ]]; then kill -SEGV "$(guest_pids .)"; fi
     expect_status 1
     grep 'ended before the command did' err || { cat err && false; }
     [[ $IN == uml ]] || grep -q 'Kernel panic' err
@@ -99,7 +99,7 @@ links_and_mounts() {
 @test "a guest that hangs is a failure" {
     export SOFTRDMA_SILENCE_SECONDS=20 # longer than a guest is silent while it boots on a busy machine
     start_guest 'echo begun; sleep infinity'
-    pkill -STOP -f "(qemu|uml_dir=).*$TMPDIR"
+    kill -STOP "$(guest_pids .)"
     expect_status 1
     grep -q 'the guest hangs' err
     is_nothing_left

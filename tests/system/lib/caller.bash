@@ -39,9 +39,18 @@ use_own_cache() {
     esac
 }
 
+# guest_pids PATTERN: prints the processes of guests that this test has started, as bats says in their environment, and
+# whose command line matches the pattern.
+guest_pids() {
+    local pid
+    for pid in $(pgrep -f "([q]emu-system|[u]ml_dir=).*$1"); do
+        if grep -qsxz "BATS_TEST_TMPDIR=$BATS_TEST_TMPDIR" "/proc/$pid/environ"; then echo "$pid"; fi
+    done
+}
+
 # left_over: prints processes and folders that a softrdma of this test left.
 left_over() {
-    pgrep -af "([q]emu|[u]ml_dir=).*$TMPDIR" || true # status 1: no process
+    guest_pids .
     local pid
     for pid in $(pgrep -f "[s]oftrdma (run|kernel)"); do
         if grep -qsxz "TMPDIR=$TMPDIR" "/proc/$pid/environ"; then ps -o pid=,args= -p "$pid"; fi
