@@ -21,7 +21,7 @@ from ..core.errors import Interrupted, LabError
 from ..protocol import frames
 from ..protocol.frames import MAIN_COMMAND
 from ..protocol.stdio_client import CommandSpec, StdioClient
-from . import foreground
+from . import foreground, shell_server
 from .guest_session import GuestSession
 from .shell_server import ShellServer
 
@@ -127,12 +127,15 @@ class Relay:
         return all(guest.is_ready for guest in self.guests) and self.are_peers_ready()
 
     def _make_shell_server(self) -> Optional[ShellServer]:
+        """None: the run's folder cannot have a socket."""
+        folder = supervisor.run_folder()
         try:
-            return ShellServer(supervisor.run_folder(), self.undo)
+            return ShellServer(folder, self.undo)
         except OSError as problem:
             progress.note(
-                f"softrdma shell cannot reach this run: no socket in {supervisor.run_folder()}: {problem.strerror}"
+                f"softrdma shell cannot reach this run: no socket in {folder}: {problem.strerror}"
             )
+            shell_server.mark_without_socket(folder)
             return None
 
     def _start_command(self) -> None:

@@ -103,8 +103,13 @@ def _try_connect(folder: str) -> Optional[socket.socket]:
             connection.connect(shell_server.path_in(folder_fd))
         finally:
             os.close(folder_fd)
-    except OSError:
+    except OSError as problem:
         connection.close()
+        if os.path.isfile(os.path.join(folder, shell_server.SOCKET_NAME)):
+            raise Unavailable(
+                f"shell: the run {_pid_of(folder)} has no socket, since its folder {folder} cannot have one; "
+                "for the next run, set TMPDIR to a folder of another file system"
+            ) from problem
         return None
     return connection
 

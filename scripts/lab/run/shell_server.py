@@ -24,6 +24,12 @@ def path_in(folder_fd: int) -> str:
     return f"/proc/self/fd/{folder_fd}/{SOCKET_NAME}"
 
 
+def mark_without_socket(run_folder: str) -> None:
+    """Put a file in the place of the socket, so that `softrdma shell` does not wait for it."""
+    with open(os.path.join(run_folder, SOCKET_NAME), "xb"):
+        pass
+
+
 class _Connection:
     def __init__(self, peer: socket.socket, number: int):
         self.peer = peer

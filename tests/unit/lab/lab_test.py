@@ -26,7 +26,15 @@ from lab.core.run_request import ClusterMember  # noqa: E402
 from lab.devices import hosts, on_command, privileges, soft_devices  # noqa: E402
 from lab.kernel import custom_build  # noqa: E402
 from lab.protocol import frames  # noqa: E402
-from lab.run import debugger, guest_session, initramfs, log_pipe, switch  # noqa: E402
+from lab.run import (  # noqa: E402
+    debugger,
+    guest_session,
+    initramfs,
+    log_pipe,
+    shell_client,
+    shell_server,
+    switch,
+)
 
 
 class Gids(unittest.TestCase):
@@ -325,6 +333,29 @@ class Debugger(unittest.TestCase):
             libc.ptrace.return_value = -1
             with self.assertRaisesRegex(Unavailable, "may not be traced"):
                 debugger.require_permission()
+
+
+class ShellSocket(unittest.TestCase):
+    def setUp(self) -> None:
+        parent = tempfile.TemporaryDirectory()
+        self.addCleanup(parent.cleanup)
+        # Longer than the address of a socket can be.
+        self.folder = os.path.join(parent.name, "long" * 30, "softrdma.4711.0123456789abcdef")
+        os.makedirs(self.folder)
+
+    def test_a_run_without_socket_is_waited_for_until_it_has_one(self) -> None:
+        self.assertIsNone(shell_client._try_connect(self.folder))
+        with supervisor.Undo() as undo:
+            shell_server.ShellServer(self.folder, undo)
+            connection = shell_client._try_connect(self.folder)
+            assert connection
+            connection.close()
+        self.assertIsNone(shell_client._try_connect(self.folder))
+
+    def test_a_run_that_cannot_have_one_is_not_waited_for(self) -> None:
+        shell_server.mark_without_socket(self.folder)
+        with self.assertRaisesRegex(Unavailable, "the run 4711 has no socket, .* set TMPDIR"):
+            shell_client._try_connect(self.folder)
 
 
 class InterruptedBuild(unittest.TestCase):
