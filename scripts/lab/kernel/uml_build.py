@@ -47,6 +47,8 @@ TOOL_PACKAGES = {
     "strip": "binutils",
     "depmod": "kmod",
 }
+# The versions of programs that the build does not use would be in the kernel's configuration, and so in its program.
+MAKE = ("make", "ARCH=um", "RUSTC=none", "PAHOLE=none")
 REQUIRED_OPTIONS = ("RDMA_RXE", "RDMA_SIW", "HOSTFS", "OVERLAY_FS", "SSL", "STATIC_LINK")
 # A large part of the tree that the build does not need.
 EXCLUDED_PATHS = ("*/tools/testing/*", "*/drivers/gpu/drm/amd/include/*", "*/arch/arm*/boot/*")
@@ -250,7 +252,7 @@ def _prepare_tree(tree: str, series: str, version: str) -> None:
 def _build_tree(tree: str, path: str, options: BuildOptions) -> Dict[str, Any]:
     """Build the prepared tree, and copy what is kept to path. Returns facts for the manifest."""
     jobs = options.jobs or len(os.sched_getaffinity(0))
-    argv = ["make", "-C", tree, "ARCH=um", f"-j{jobs}", *(["V=1"] if options.verbose else [])]
+    argv = [*MAKE, "-C", tree, f"-j{jobs}", *(["V=1"] if options.verbose else [])]
     argv.append(PROGRAM)
     with progress.Step("building the user-mode kernel", expected_seconds=EXPECTED_SECONDS) as step:
 
@@ -331,7 +333,7 @@ def _configure(tree: str, environment: Dict[str, str], series: str) -> List[str]
     with open(config, "wb") as binary:
         binary.write(read_config(series))
     subprocesses.run_long(
-        ["make", "-C", tree, "ARCH=um", "-s", f"KCONFIG_ALLCONFIG={config}", "allnoconfig"],
+        [*MAKE, "-C", tree, "-s", f"KCONFIG_ALLCONFIG={config}", "allnoconfig"],
         "the user-mode kernel cannot be configured",
         env=environment,
     )

@@ -61,6 +61,16 @@ expect_built() { [[ $output == *"building the user-mode kernel"*"user-mode kerne
     [[ $(softrdma kernel path) == "$kernel" ]]
 }
 
+@test "the kernel has the same bytes where Rust is installed" {
+    softrdma kernel build
+    mkdir bin
+    printf '#!/bin/sh\necho "rustc 1.95.0"\n' >bin/rustc
+    chmod +x bin/rustc
+    first=$(softrdma kernel path)
+    PATH=$PWD/bin:$PATH SOFTRDMA_CACHE=$PWD/other run -0 softrdma kernel build
+    cmp "$first" "$(SOFTRDMA_CACHE=$PWD/other softrdma kernel path)"
+}
+
 @test "kernel build with the pinned kernel in the cache needs no network, mirror or apt" {
     unshare -Urn true || skip 'user namespaces are not permitted'
     run -0 softrdma kernel build
