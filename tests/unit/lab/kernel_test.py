@@ -205,7 +205,7 @@ class Patches(unittest.TestCase):
                 with self.subTest(patch.path):
                     self.assertTrue(os.path.basename(patch.path).startswith(f"{number:04}-"))
                     self.assertRegex(
-                        message, r"\nSubject: \[PATCH\] (RDMA/siw|RDMA/rxe|um|lib/crc): "
+                        message, r"\nSubject: \[PATCH\] (RDMA/core|RDMA/rxe|RDMA/siw|lib/crc|um): "
                     )
                     self.assertIn("\nReproducer: ", message)
                     self.assertIn("\nSigned-off-by: ", message)
