@@ -219,8 +219,9 @@ def _remove_kernels(version: Optional[str], arch: Optional[str]) -> None:
     for row in cached:
         # A build locks the entry that it makes, not its tree.
         entry = row["path"].removesuffix(uml_kernels.TREE_SUFFIX)
+        remove = cache.remove_folder if entry == row["path"] else uml_build.remove_tree
         with cache.lock_entry(*os.path.relpath(entry, cache.cache_path()).split("/")):
-            cache.remove_folder(row["path"])
+            remove(row["path"])
         progress.print_result(f"{row['release']} ({row['for']}, {row['arch']}) removed")
     if len(cached) < len(matching):
         owner = f"the package {package}" if trust.is_debian_package() else "this softrdma"

@@ -13,7 +13,7 @@ import stat
 import time
 from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
-from ..core import cache, progress, subprocesses, supervisor, trust
+from ..core import cache, mounts, progress, subprocesses, supervisor, trust
 from ..core.errors import LabError, Unavailable, UsageError
 from ..core.versions import natural_key
 from ..core.temporary_folders import make_work_folder
@@ -115,9 +115,9 @@ def _build_into_cache(
             try:
                 facts = _build_tree(kept_tree, path, options)
             except Exception:  # not a signal: it would fail again
-                cache.remove_folder(kept_tree)
+                remove_tree(kept_tree)
                 raise
-            cache.remove_folder(kept_tree)
+            remove_tree(kept_tree)
             return {"series": series, "version": version, **facts}
 
     path = cache.get_or_build(CACHE_KIND, name, build_entry, [PROGRAM])
@@ -135,8 +135,17 @@ def _can_continue(tree: str) -> bool:
     if stat.S_IMODE(os.lstat(tree).st_mode) & 0o077 == 0:
         return True
     progress.note(f"{progress.abbreviate_home(tree)} is open to other users; starting again")
-    cache.remove_folder(tree)
+    remove_tree(tree)
     return False
+
+
+def remove_tree(tree: str) -> None:
+    """Remove a kept tree. What a process that is killed leaves of it has another name: no build continues there."""
+    mounts.require_no_mounts(tree)
+    with supervisor.Undo() as undo:
+        renamed = os.path.join(make_work_folder(undo, "uml"), "tree")
+        os.rename(tree, renamed)
+        cache.remove_folder(renamed)
 
 
 def _remove_other_trees(kept_tree: str) -> None:
@@ -147,7 +156,7 @@ def _remove_other_trees(kept_tree: str) -> None:
             continue
         with cache.lock_entry(CACHE_KIND, entry, wait=False) as is_locked:
             if is_locked:
-                cache.remove_folder(other.path)
+                remove_tree(other.path)
 
 
 def build_in_folder(source: str, folder: str, options: BuildOptions = BuildOptions()) -> UmlKernel:

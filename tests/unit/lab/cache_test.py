@@ -21,6 +21,7 @@ from lab.core import cache, cache_folder, supervisor, temporary_folders, trust  
 from lab.core.errors import LabError, UsageError  # noqa: E402
 from lab.core.temporary_folders import make_work_folder  # noqa: E402
 from lab.debian import packages  # noqa: E402
+from lab.kernel import uml_build  # noqa: E402
 
 OTHER_USER = 12345
 MAKE_WORK_FOLDER = """if True:
@@ -690,6 +691,19 @@ class Mounts(WithFolder):
         """
         self.run_with_mount(tree, script)
         self.assertTrue(os.path.isdir(tree))
+
+
+class KeptTree(WithFolder):
+    def test_a_process_that_is_killed_while_it_removes_a_tree_leaves_none_to_continue_with(
+        self,
+    ) -> None:
+        cache.make_cache_folder("uml")
+        tree = cache.cache_path("uml", "6.1-1-01234567.tree")
+        os.mkdir(tree, 0o700)
+        with unittest.mock.patch.object(cache, "remove_folder", side_effect=KeyboardInterrupt):
+            with self.assertRaises(KeyboardInterrupt):
+                uml_build.remove_tree(tree)
+        self.assertFalse(uml_build._can_continue(tree))
 
 
 class OldLists(WithFolder):
