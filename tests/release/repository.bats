@@ -96,9 +96,10 @@ run_page() {
 
 # change_byte FILE: in its middle.
 change_byte() {
-    local offset=$(($(stat -c %s "$1") / 2)) byte
-    byte=$(dd if="$1" bs=1 skip=$offset count=1 status=none | tr '\000-\377' '\001-\377\000')
-    printf '%s' "$byte" | dd of="$1" bs=1 seek=$offset conv=notrunc status=none
+    local offset=$(($(stat -c %s "$1") / 2))
+    # Not by a variable, which would lose the byte if it becomes 0 or a newline.
+    dd if="$1" bs=1 skip=$offset count=1 status=none of=byte
+    tr '\000-\377' '\001-\377\000' <byte | dd of="$1" bs=1 seek=$offset conv=notrunc status=none
 }
 # expect_refusal TEXT: of apt-get update.
 expect_refusal() {

@@ -7,7 +7,7 @@ import sys
 from typing import Any, Callable, List, NoReturn
 
 from .. import VERSION
-from ..core import progress, run_request, subprocesses, supervisor
+from ..core import progress, run_request, standard_files, subprocesses, supervisor
 from ..core.errors import OK, UsageError
 from ..devices.persistent import config_path
 from ..run import run_local
@@ -32,7 +32,7 @@ class Parser(argparse.ArgumentParser):
 
 def main(argv: List[str], launcher: str) -> int:
     """launcher: the path of the program softrdma."""
-    _open_standard_files()
+    standard_files.open_closed()
     try:
         options = make_parser().parse_args(argv)
     except SystemExit as end:  # --help, --version, or an error
@@ -41,21 +41,6 @@ def main(argv: List[str], launcher: str) -> int:
     progress.quiet = getattr(options, "quiet", False)
     options.launcher = launcher
     return supervisor.run(lambda: int(options.function(options)), run_local.clean_up_after_worker)
-
-
-def _open_standard_files() -> None:
-    """Open those that the caller has closed; otherwise other files get their numbers.
-
-    To write to standard output is an error, as if it were closed.
-    """
-    for fd, flags in ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
-        try:
-            os.fstat(fd)
-        except OSError:
-            os.set_inheritable(os.open(os.devnull, flags), True)
-    sys.stdin = sys.stdin or open(0, encoding="utf-8")
-    sys.stdout = sys.stdout or open(1, "w", encoding="utf-8")
-    sys.stderr = sys.stderr or open(2, "w", encoding="utf-8")
 
 
 def make_parser() -> Parser:

@@ -11,6 +11,7 @@ import socket
 import sys
 from typing import List, NoReturn
 
+from ..core import standard_files
 from ..core.errors import LabError, UsageError, exec_status
 from ..protocol import remote_command
 from ..protocol.stdio_client import make_command_spec
@@ -30,6 +31,7 @@ def main(
     local_number: int, numbers: List[int], remote_numbers: List[int], arguments: List[str]
 ) -> int:
     """numbers: the hosts of this run; remote_numbers: those of other runs, which --peer names."""
+    standard_files.open_closed()  # a connection must not get one of their numbers
     for signum in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them; a command must not
         signal.signal(signum, signal.SIG_DFL)
     host, argv = (arguments[0] if arguments else ""), arguments[1:]

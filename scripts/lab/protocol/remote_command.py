@@ -89,7 +89,9 @@ def _forward(
                 has_ended = not data
                 for kind, _, body in decoder.feed(data):
                     status = client.handle_frame(kind, body)
-                    has_ended = status is not None
+                    if status is not None:
+                        has_ended = True
+                        break
     return status
 
 

@@ -50,8 +50,7 @@ def _select_run(pid: Optional[int]) -> str:
     if folders:
         raise UsageError(f"shell: --run {pid}: there is no such run; these are there:\n{runs}")
     raise UsageError(
-        "shell: there is no run of this user; begin one in another terminal: softrdma run"
-        + ("; or is its TMPDIR another one?" if os.environ.get("TMPDIR") else "")
+        "shell: there is no run of this user with this TMPDIR; begin one in another terminal: softrdma run"
     )
 
 

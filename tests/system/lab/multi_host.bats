@@ -94,6 +94,14 @@ END
     [[ $stderr == *"no host '3' here"*"a command is missing"*"cannot run no-such-program"* ]]
 }
 
+@test "on: streams that are closed are no error, unless the command writes to them" {
+    run_script <<'END'
+timeout 10 on 2 true <&-; echo $?; on 2 true >&-; echo $?; on 2 true >&- 2>&-; echo $?; on 2 true <&- >&- 2>&-; echo $?
+timeout 10 on 2 cat <&-; echo $?; timeout 10 on 2 echo text >&-; echo $?
+END
+    [[ $(paste -sd ' ' <<<"$output") == '0 0 0 0 0 1' && $stderr == *'cannot write to standard output'* ]]
+}
+
 @test "on: signals reach the command; its background processes stay" {
     run_script <<'END'
 on 2 sh -c 'trap "echo trapped; exit 9" TERM; sleep 1000 & touch begun; wait' &

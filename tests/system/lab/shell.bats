@@ -165,7 +165,7 @@ end_run() {
         [[ $(<shell$host) == "softrdma: shell: the run has ended, and with it this command" ]]
     done
     run -2 softrdma shell -- true
-    [[ $output == *"there is no run of this user; begin one"* ]]
+    [[ $output == *"there is no run of this user with this TMPDIR; begin one"* ]]
     pid=
 }
 
@@ -191,7 +191,7 @@ end_run() {
     pid=$!
     wait_until grep -qs begun out
     run -2 softrdma shell -- true
-    [[ $output == *"there is no run of this user; begin one"* ]]
+    [[ $output == *"there is no run of this user with this TMPDIR; begin one"* ]]
     TMPDIR=/tmp softrdma shell --run "$pid" -- true
     kill "$pid"
     expect_status 143

@@ -352,6 +352,13 @@ class ShellSocket(unittest.TestCase):
             connection.close()
         self.assertIsNone(shell_client._try_connect(self.folder))
 
+    def test_a_run_on_the_running_kernel_has_none(self) -> None:
+        os.mkdir(os.path.join(self.folder, "bin"))
+        with self.assertRaisesRegex(
+            Unavailable, f"the running kernel, .* {self.folder}/bin/on HOST"
+        ):
+            shell_client._try_connect(self.folder)
+
     def test_a_run_that_cannot_have_one_is_not_waited_for(self) -> None:
         shell_server.mark_without_socket(self.folder)
         with self.assertRaisesRegex(Unavailable, "the run 4711 has no socket, .* set TMPDIR"):
