@@ -46,15 +46,16 @@ bool has_wr_flush(const ibv_qp_ex *qp) noexcept {
     return qp != nullptr && qp->wr_flush != nullptr;
 }
 /// Adds a request between ibv_wr_start() and ibv_wr_complete().
-void add_flush(ibv_qp_ex &qp, std::uint32_t rkey, std::uint64_t remote_addr,
-               std::uint64_t length) noexcept {
-    ibv_wr_flush(&qp, rkey, remote_addr, length, IBV_FLUSH_GLOBAL, IBV_FLUSH_RANGE);
+void add_flush(ibv_qp_ex &qp, std::uint32_t rkey, std::uint64_t remote_addr, std::uint64_t length,
+               bool is_persistent) noexcept {
+    ibv_wr_flush(&qp, rkey, remote_addr, length,
+                 is_persistent ? IBV_FLUSH_PERSISTENT : IBV_FLUSH_GLOBAL, IBV_FLUSH_RANGE);
 }
 #else
 bool has_wr_flush(const ibv_qp_ex *) noexcept {
     return false;
 }
-void add_flush(ibv_qp_ex &, std::uint32_t, std::uint64_t, std::uint64_t) noexcept {}
+void add_flush(ibv_qp_ex &, std::uint32_t, std::uint64_t, std::uint64_t, bool) noexcept {}
 #endif
 
 bool has_atomics(ibv_context *context) noexcept {
@@ -227,14 +228,17 @@ int coherdma_post_atomic_write(const coherdma_qp *qp, uint64_t wr_id, uint32_t f
 
 int coherdma_post_flush(const coherdma_qp *qp, uint64_t wr_id, uint32_t flags, uint32_t rkey,
                         uint64_t remote_addr, uint64_t length, const ibv_sge *scratch) {
+    const bool is_persistent = (flags & COHERDMA_POST_PERSISTENT) != 0;
+    flags &= ~std::uint32_t{COHERDMA_POST_PERSISTENT};
     if (const int error = check_post(qp, flags))
         return error;
     if (length == 0 || remote_addr + (length - 1) < remote_addr)
         return fail(EINVAL, "the remote range is empty, or exceeds the address space");
     if (qp->flush_method == COHERDMA_METHOD_NATIVE)
-        return post_native(
-            *qp->ibqp_ex, wr_id, to_send_flags(flags), "a flush",
-            [&](ibv_qp_ex &ibqp_ex) { add_flush(ibqp_ex, rkey, remote_addr, length); });
+        return post_native(*qp->ibqp_ex, wr_id, to_send_flags(flags), "a flush",
+                           [&](ibv_qp_ex &ibqp_ex) {
+                               add_flush(ibqp_ex, rkey, remote_addr, length, is_persistent);
+                           });
     if (scratch == nullptr || scratch->addr == 0 || scratch->length == 0)
         return fail(EINVAL, "scratch must be at least one byte of registered memory");
     // Reads the last bytes of the range, and none outside it.

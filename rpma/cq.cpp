@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+
+#include "cq.hpp"
+
+#include <new>
+
+namespace coherdma::rpma {
+
+namespace {
+
+int request_event(ibv_cq &cq) noexcept {
+    if (const int error = ibv_req_notify_cq(&cq, 0)) {
+        RPMA_LOG_ERRNO(error, "ibv_req_notify_cq");
+        return RPMA_E_PROVIDER;
+    }
+    return 0;
+}
+
+} // namespace
+
+int create_channel(ibv_context &context, unique_channel &channel) noexcept {
+    channel.reset(ibv_create_comp_channel(&context));
+    if (channel != nullptr)
+        return 0;
+    RPMA_LOG_ERRNO(errno, "ibv_create_comp_channel");
+    return RPMA_E_PROVIDER;
+}
+
+int create_cq(ibv_context &context, int cqe, ibv_comp_channel *channel,
+              std::unique_ptr<rpma_cq> &result) noexcept {
+    std::unique_ptr<rpma_cq> cq(
+        new (std::nothrow) rpma_cq{.own_channel = nullptr, .channel = channel, .cq = nullptr});
+    if (cq == nullptr)
+        return RPMA_E_NOMEM;
+    if (channel == nullptr) {
+        if (const int ret = create_channel(context, cq->own_channel))
+            return ret;
+        cq->channel = cq->own_channel.get();
+    }
+    cq->cq.reset(ibv_create_cq(&context, cqe, nullptr, cq->channel, 0));
+    if (cq->cq == nullptr) {
+        RPMA_LOG_ERRNO(errno, "ibv_create_cq of %d entries", cqe);
+        return RPMA_E_PROVIDER;
+    }
+    if (const int ret = request_event(*cq->cq))
+        return ret;
+    result = std::move(cq);
+    return 0;
+}
+
+int destroy_cq(std::unique_ptr<rpma_cq> &cq) noexcept {
+    if (cq == nullptr)
+        return 0;
+    first_error error;
+    error.add(destroy_verbs(cq->cq, ibv_destroy_cq, "ibv_destroy_cq"));
+    error.add(destroy_verbs(cq->own_channel, ibv_destroy_comp_channel, "ibv_destroy_comp_channel"));
+    cq.reset();
+    return error.get();
+}
+
+} // namespace coherdma::rpma
+
+using namespace coherdma::rpma;
+
+int rpma_cq::ack_event() noexcept {
+    ibv_ack_cq_events(cq.get(), 1);
+    return request_event(*cq);
+}
+
+int rpma_cq_get_fd(const rpma_cq *cq, int *fd) {
+    if (cq == nullptr || fd == nullptr)
+        return RPMA_E_INVAL;
+    *fd = cq->channel->fd;
+    return 0;
+}
+
+int rpma_cq_wait(rpma_cq *cq) {
+    if (cq == nullptr)
+        return RPMA_E_INVAL;
+    if (cq->own_channel == nullptr)
+        return RPMA_E_SHARED_CHANNEL;
+    ibv_cq *ibcq = nullptr; // the only one of the channel
+    void *context = nullptr;
+    if (ibv_get_cq_event(cq->channel, &ibcq, &context) != 0)
+        return RPMA_E_NO_COMPLETION;
+    return cq->ack_event();
+}
+
+int rpma_cq_get_wc(rpma_cq *cq, int num_entries, ibv_wc *wc, int *num_entries_got) {
+    if (cq == nullptr || num_entries < 1 || wc == nullptr ||
+        (num_entries > 1 && num_entries_got == nullptr))
+        return RPMA_E_INVAL;
+    const int num_polled = ibv_poll_cq(cq->cq.get(), num_entries, wc);
+    if (num_polled == 0) {
+        // Events may outnumber completions: one completion was polled before its event came.
+        RPMA_LOG(RPMA_LOG_LEVEL_DEBUG, "no completion in the CQ");
+        return RPMA_E_NO_COMPLETION;
+    }
+    if (num_polled < 0) {
+        RPMA_LOG(RPMA_LOG_LEVEL_ERROR, "ibv_poll_cq failed: %d", num_polled);
+        return RPMA_E_PROVIDER;
+    }
+    if (num_polled > num_entries) {
+        RPMA_LOG(RPMA_LOG_LEVEL_ERROR, "ibv_poll_cq returned %d completions, not at most %d",
+                 num_polled, num_entries);
+        return RPMA_E_UNKNOWN;
+    }
+    if (num_entries_got != nullptr)
+        *num_entries_got = num_polled;
+    return 0;
+}

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+#pragma once
+
+#include "handle.hpp"
+
+struct rpma_cq {
+    coherdma::rpma::unique_channel own_channel; ///< nullptr: the connection's CQs share one
+    ibv_comp_channel *channel;
+    coherdma::rpma::unique_handle<ibv_cq, ibv_destroy_cq> cq;
+
+    /// Acknowledges an event of the CQ, and requests the next one. 0, or an RPMA_E_* value.
+    int ack_event() noexcept;
+};
+
+namespace coherdma::rpma {
+
+/// Creates a CQ with at least cqe entries, armed. channel: of the connection, or nullptr. 0, or an
+/// RPMA_E_* value.
+int create_cq(ibv_context &context, int cqe, ibv_comp_channel *channel,
+              std::unique_ptr<rpma_cq> &result) noexcept;
+/// 0, or an RPMA_E_* value.
+int create_channel(ibv_context &context, unique_channel &channel) noexcept;
+/// Destroys the CQ, if any, and its channel. 0, or the RPMA_E_* value of the first failure.
+int destroy_cq(std::unique_ptr<rpma_cq> &cq) noexcept;
+
+} // namespace coherdma::rpma
