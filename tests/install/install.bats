@@ -29,6 +29,7 @@ expected_files() {
         lib/pkgconfig/coherdma.pc lib/libibverbs/libcoherdma-{emulation,rdmav34,rdmav57,rdmav59,rdmav64,rdmav65}.so \
         lib/cmake/coherdma/coherdma{Config,ConfigVersion,Targets,Targets-relwithdebinfo}.cmake
     printf '%s\n' lib/libdaplcoherdma.so.2 lib/libdat2.so{,.2,.2.0.0} lib/libdat.so{,.1,.1.2.0} lib/pkgconfig/dat{,2}.pc
+    printf '%s\n' include/librpma{,_coherdma}.h lib/librpma.so{,.0,.0.0.0} lib/pkgconfig/librpma.pc
     for file in docs/*.md; do printf 'share/doc/coherdma/%s\n' "${file##*/}"; done
     for file in udapl/include/dat{,2}/*.h; do printf 'include/%s\n' "${file#udapl/include/}"; done
     echo share/doc/coherdma/examples/Containerfile
@@ -124,6 +125,24 @@ soname() { readelf -d "$1" | sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p'; }
     diff -u --label map <(sort <(map DAT_1.2 "$map") <(map COHERDMA_1.0 "$map")) \
         --label library <(exported "$library" | grep '@@')
     [[ $(soname "$library") == libdat.so.1 && $(needed "$library") == libc.so.6 ]]
+}
+@test "librpma exports the functions of its headers, as the original does" {
+    local library=$stage/lib/librpma.so.0 map=rpma/librpma.map
+    diff -u --label map <(sort <(map LIBRPMA_1.0 "$map") <(map LIBRPMA_COHERDMA_0.1 "$map")) \
+        --label library <(exported "$library")
+    diff -u --label original <(grep -v '^#' tests/data/librpma/functions.txt) \
+        --label library <(exported "$library" | sed -n 's/@@LIBRPMA_1\.0$//p')
+    diff -u --label headers <(grep -ohE '\brpma_\w+\(' rpma/include/*.h | tr -d '(' | sort -u) \
+        --label library <(exported "$library" | sed 's/@@.*//')
+    [[ $(soname "$library") == librpma.so.0 ]]
+}
+@test "programs in C99 and C++11 are built with librpma, by pkg-config" {
+    local language
+    mapfile -t flags < <(flags_of librpma)
+    for language in c c++; do
+        built "rpma-in-$language" $language rpma.c "${flags[@]}"
+        [[ $(LD_LIBRARY_PATH=$stage/lib "$BATS_TEST_TMPDIR/rpma-in-$language") == 'Invalid argument' ]]
+    done
 }
 
 elf_files() {

@@ -15,13 +15,13 @@ compare_abi() {
     local suite package library folder=$BATS_TEST_TMPDIR
     for suite in bookworm "$1"; do
         mkdir -p "$folder/$suite"
-        for package in libcoherdma1 libdapl-coherdma libdat1 libdat2-2; do
+        for package in libcoherdma1 libdapl-coherdma libdat1 libdat2-2 librpma0-coherdma; do
             dpkg-deb -x "$PACKAGES/$suite-amd64/$package"_*.deb "$folder/$suite"
             dpkg-deb -x "$PACKAGES/$suite-amd64/$package-dbgsym"_*.deb "$folder/$suite"
         done
     done
     printf '[suppress_type]\nname_regexp = ^ibv_\n' >"$folder/suppressed"
-    for library in lib{coherdma.so.1,daplcoherdma.so.2,dat.so.1,dat2.so.2}; do
+    for library in lib{coherdma.so.1,daplcoherdma.so.2,dat.so.1,dat2.so.2,rpma.so.0}; do
         library=usr/lib/x86_64-linux-gnu/$library
         abidiff --suppressions "$folder/suppressed" --d1 "$folder/bookworm/usr/lib/debug" --d2 "$folder/$1/usr/lib/debug" \
             "$folder/bookworm/$library" "$folder/$1/$library"
@@ -59,7 +59,7 @@ files_of_debs() {
         s/ lrwxrwxrwx \(.*\/man3\/.*\) -> .*/ -rw-r--r-- \1/'
 }
 files_of_rpms() {
-    local names='s/^libcoherdma /libcoherdma1 /; s/^\(libcoherdma\|libdat\)-devel /\1-dev /; s/^libdat2 /libdat2-2 /'
+    local names='s/^libcoherdma /libcoherdma1 /; s/^\(libcoherdma\|libdat\|librpma-coherdma\)-devel /\1-dev /; s/^librpma-coherdma /librpma0-coherdma /; s/^libdat2 /libdat2-2 /'
     find "$PACKAGES/rpm" -name '*.rpm' ! -name '*.src.rpm' -print0 |
         xargs -0 rpm -qp --qf '[%{=NAME} %{FILEMODES:perms} %{FILENAMES} -> %{FILELINKTOS}\n]' |
         sed "$names; s/ -> \$//; s|$(rpm --eval %_libdir)/|/usr/lib/$(gcc -print-multiarch)/|"'
