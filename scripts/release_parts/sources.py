@@ -32,7 +32,7 @@ def make_sources(material: Material, work: str) -> str:
     shutil.copy(material.tree_archive, folder)
     kernel_folder = os.path.join(folder, os.path.dirname(material.pin.file_name))  # as on a mirror
     os.makedirs(kernel_folder)
-    pinned_kernel.download(material.pin, kernel_folder)
+    shutil.copy(pinned_kernel.get_package(material.pin), kernel_folder)
     download_source(material.libc, os.path.join(folder, material.libc["source"]), work)
     with open(os.path.join(folder, "README.txt"), "w", encoding="utf-8") as file:
         file.write(sources_readme(material))

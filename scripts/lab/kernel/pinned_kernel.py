@@ -7,10 +7,10 @@ no longer has it; its SHA-256 is compared, so neither has to be trusted.
 
 import os
 import re
-from typing import NamedTuple
+from typing import Any, Dict, NamedTuple
 
 from .. import LAB_DIR
-from ..core import progress
+from ..core import cache, progress
 from ..core.errors import LabError, Unavailable
 from ..debian import packages
 from .kernel_patches import upstream_version
@@ -20,6 +20,7 @@ SNAPSHOT_VARIABLE = "SOFTRDMA_SNAPSHOT"
 # HTTP, which needs no certificates: a container of Debian has none.
 SNAPSHOT = "http://snapshot.debian.org"
 SOURCE_PREFIX = "linux-source-"
+CACHE_KIND = "sources"
 
 
 class Pin(NamedTuple):
@@ -81,3 +82,15 @@ def download(pin: Pin, folder: str) -> str:
             f"the pinned kernel source {pin.package} {pin.version} is not available: {mirror_problem}; {problem}; "
             "build the newest one: softrdma kernel build --newest"
         ) from problem
+
+
+def get_package(pin: Pin) -> str:
+    """The path of the source package in softrdma's cache: downloaded, unless it is there."""
+    name = os.path.basename(pin.file_name)
+
+    def download_entry(entry: str) -> Dict[str, Any]:
+        download(pin, entry)
+        return {"version": pin.version}
+
+    entry = cache.get_or_build(CACHE_KIND, f"{pin.version}-{pin.sha256[:8]}", download_entry, [name])
+    return os.path.join(entry, name)
