@@ -56,6 +56,8 @@ int rpma_conn_next_event(rpma_conn *conn, rpma_conn_event *event) {
         RPMA_LOG(RPMA_LOG_LEVEL_WARNING, "unexpected event: %s", rdma_event_str(cm_event->event));
         return RPMA_E_UNKNOWN;
     }
+    if (conn->objects.requests != nullptr) // A peer may disconnect when it has written.
+        conn->objects.requests->sync().sync_after_peer();
     RPMA_LOG(RPMA_LOG_LEVEL_NOTICE, "%s", rpma_utils_conn_event_2str(result));
     *event = result;
     return 0;

@@ -32,6 +32,7 @@ struct conn_objects {
     unique_channel channel;             ///< that both CQs share, or nullptr
     std::unique_ptr<rpma_cq> cq;
     std::unique_ptr<rpma_cq> rcq; ///< nullptr: receives complete in cq, or in the SRQ's CQ
+    std::unique_ptr<sync_queue> requests, receives; ///< nullptr: the device is coherent
 
     conn_objects() = default;
     ~conn_objects() { destroy(); }

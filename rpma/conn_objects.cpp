@@ -75,12 +75,16 @@ int conn_objects::create_queues(rpma_peer &peer, const rpma_conn_cfg &cfg) noexc
     }
     const int cqe = to_cqe(cfg.cq_size.load(std::memory_order_relaxed));
     const int rcqe = to_cqe(cfg.rcq_size.load(std::memory_order_relaxed));
-    if (const int ret = create_cq(context, cqe, channel.get(), cq))
+    if (const int ret = create_cq(peer, cqe, channel.get(), cq))
         return ret;
     if (!srq_has_cq && rcqe != 0) {
-        if (const int ret = create_cq(context, rcqe, channel.get(), rcq))
+        if (const int ret = create_cq(peer, rcqe, channel.get(), rcq))
             return ret;
     }
+    if (const int ret = create_sync_queue(peer, true, requests))
+        return ret;
+    if (const int ret = create_sync_queue(peer, true, receives))
+        return ret;
     ibv_cq *const recv_cq = (srq_has_cq ? srq->rcq : rcq != nullptr ? rcq : cq)->cq.get();
     return create_qp(peer, *id, cq->cq.get(), recv_cq, srq != nullptr ? srq->srq.get() : nullptr,
                      cfg);
@@ -90,6 +94,8 @@ int conn_objects::destroy() noexcept {
     first_error error;
     if (id != nullptr && id->qp != nullptr)
         rdma_destroy_qp(id.get());
+    requests.reset();
+    receives.reset();
     error.add(destroy_cq(rcq));
     error.add(destroy_cq(cq));
     error.add(destroy_id(id));

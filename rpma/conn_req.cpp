@@ -71,6 +71,8 @@ int start_conn(rpma_conn &conn, bool is_passive, const rpma_conn_private_data *p
     param.flow_control = 1;
     param.retry_count = MAX_RETRIES;
     param.rnr_retry_count = MAX_RETRIES;
+    if (conn.objects.requests != nullptr) // Private data may describe memory.
+        conn.objects.requests->sync().sync_before_peer();
     rdma_cm_id *const id = conn.objects.id.get();
     if ((is_passive ? rdma_accept(id, &param) : rdma_connect(id, &param)) == 0)
         return 0;
@@ -145,7 +147,8 @@ int rpma_conn_req_recv(rpma_conn_req *req, rpma_mr_local *dst, size_t offset, si
                        const void *op_context) {
     if (req == nullptr || dst == nullptr)
         return RPMA_E_INVAL;
-    return post_receive(*req->objects.id->qp, ibv_post_recv, dst, offset, len, op_context);
+    return post_receive(*req->objects.id->qp, ibv_post_recv, req->objects.receives.get(), dst,
+                        offset, len, op_context);
 }
 
 int rpma_conn_req_get_private_data(const rpma_conn_req *req, rpma_conn_private_data *pdata) {

@@ -2,6 +2,8 @@
 
 #include "cq.hpp"
 
+#include "peer.hpp"
+
 #include <new>
 
 namespace coherdma::rpma {
@@ -26,12 +28,14 @@ int create_channel(ibv_context &context, unique_channel &channel) noexcept {
     return RPMA_E_PROVIDER;
 }
 
-int create_cq(ibv_context &context, int cqe, ibv_comp_channel *channel,
+int create_cq(rpma_peer &peer, int cqe, ibv_comp_channel *channel,
               std::unique_ptr<rpma_cq> &result) noexcept {
-    std::unique_ptr<rpma_cq> cq(
-        new (std::nothrow) rpma_cq{.own_channel = nullptr, .channel = channel, .cq = nullptr});
+    std::unique_ptr<rpma_cq> cq(new (std::nothrow) rpma_cq);
     if (cq == nullptr)
         return RPMA_E_NOMEM;
+    ibv_context &context = *peer.pd->context;
+    cq->sync = share(peer.sync.get());
+    cq->channel = channel;
     if (channel == nullptr) {
         if (const int ret = create_channel(context, cq->own_channel))
             return ret;
@@ -104,6 +108,10 @@ int rpma_cq_get_wc(rpma_cq *cq, int num_entries, ibv_wc *wc, int *num_entries_go
         RPMA_LOG(RPMA_LOG_LEVEL_ERROR, "ibv_poll_cq returned %d completions, not at most %d",
                  num_polled, num_entries);
         return RPMA_E_UNKNOWN;
+    }
+    if (cq->sync != nullptr) [[unlikely]] {
+        for (int i = 0; i != num_polled; ++i)
+            cq->sync->complete(wc[i]);
     }
     if (num_entries_got != nullptr)
         *num_entries_got = num_polled;

@@ -2,10 +2,12 @@
 #pragma once
 
 #include "handle.hpp"
+#include "sync.hpp"
 
 struct rpma_cq {
+    coherdma::rpma::sync_ref sync;              ///< nullptr: the device is coherent
     coherdma::rpma::unique_channel own_channel; ///< nullptr: the connection's CQs share one
-    ibv_comp_channel *channel;
+    ibv_comp_channel *channel = nullptr;
     coherdma::rpma::unique_handle<ibv_cq, ibv_destroy_cq> cq;
 
     /// Acknowledges an event of the CQ, and requests the next one. 0, or an RPMA_E_* value.
@@ -16,7 +18,7 @@ namespace coherdma::rpma {
 
 /// Creates a CQ with at least cqe entries, armed. channel: of the connection, or nullptr. 0, or an
 /// RPMA_E_* value.
-int create_cq(ibv_context &context, int cqe, ibv_comp_channel *channel,
+int create_cq(rpma_peer &peer, int cqe, ibv_comp_channel *channel,
               std::unique_ptr<rpma_cq> &result) noexcept;
 /// 0, or an RPMA_E_* value.
 int create_channel(ibv_context &context, unique_channel &channel) noexcept;

@@ -33,12 +33,15 @@ int rpma_mr_reg(rpma_peer *peer, void *ptr, size_t size, int usage, rpma_mr_loca
     if (peer == nullptr || ptr == nullptr || size == 0 || mr_ptr == nullptr || usage == 0 ||
         (usage & ~ALL_USAGES) != 0)
         return RPMA_E_INVAL;
-    std::unique_ptr<rpma_mr_local> mr(
-        new (std::nothrow) rpma_mr_local{.mr = nullptr, .peer = peer, .usage = usage});
+    std::unique_ptr<rpma_mr_local> mr(new (std::nothrow) rpma_mr_local);
     if (mr == nullptr)
         return RPMA_E_NOMEM;
     if (const int ret = peer->register_memory(ptr, size, usage, mr->mr))
         return ret;
+    mr->usage = usage;
+    mr->sync = share(peer->sync.get());
+    if (mr->sync != nullptr)
+        mr->sync->add(*mr);
     *mr_ptr = mr.release();
     return 0;
 }
@@ -48,7 +51,11 @@ int rpma_mr_dereg(rpma_mr_local **mr_ptr) {
         return RPMA_E_INVAL;
     const std::unique_ptr<rpma_mr_local> mr(*mr_ptr);
     *mr_ptr = nullptr;
-    return mr == nullptr ? 0 : destroy_verbs(mr->mr, ibv_dereg_mr, "ibv_dereg_mr");
+    if (mr == nullptr)
+        return 0;
+    if (mr->sync != nullptr)
+        mr->sync->remove(*mr);
+    return destroy_verbs(mr->mr, ibv_dereg_mr, "ibv_dereg_mr");
 }
 
 int rpma_mr_get_descriptor(const rpma_mr_local *mr, void *desc) {

@@ -2,13 +2,15 @@
 #pragma once
 
 #include "handle.hpp"
+#include "sync.hpp"
 
 #include <cstdint>
 
 struct rpma_mr_local {
     coherdma::rpma::unique_mr mr;
-    rpma_peer *peer;
-    int usage; ///< RPMA_MR_USAGE_*
+    int usage = 0;                 ///< RPMA_MR_USAGE_*
+    coherdma::rpma::sync_ref sync; ///< nullptr: the device is coherent
+    rpma_mr_local *next = nullptr; ///< in the list of sync
 };
 
 struct rpma_mr_remote {

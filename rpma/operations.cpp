@@ -47,6 +47,12 @@ const char *to_text(ibv_wr_opcode opcode) noexcept {
     }
 }
 
+/// Before an operation that the peer may notice.
+void sync_before_peer(const rpma_conn &conn) noexcept {
+    if (conn.objects.requests != nullptr) [[unlikely]]
+        conn.objects.requests->sync().sync_before_peer();
+}
+
 /// An operation of the program, but for its memory.
 struct operation {
     ibv_wr_opcode opcode;
@@ -63,7 +69,6 @@ int post(const rpma_conn &conn, const operation &op, const rpma_mr_local *local_
     if (const int ret = to_segment(local_mr, local_offset, length, local))
         return ret;
     ibv_send_wr wr = {};
-    wr.wr_id = to_wr_id(op.op_context);
     wr.sg_list = local.num_sge != 0 ? &local.sge : nullptr;
     wr.num_sge = local.num_sge;
     wr.opcode = op.opcode;
@@ -73,20 +78,35 @@ int post(const rpma_conn &conn, const operation &op, const rpma_mr_local *local_
         wr.wr.rdma.remote_addr = remote->addr + remote_offset;
         wr.wr.rdma.rkey = remote->rkey;
     }
-    ibv_send_wr *bad_wr = nullptr;
-    if (const int error = ibv_post_send(conn.objects.id->qp, &wr, &bad_wr)) {
-        RPMA_LOG_ERRNO(error, "cannot post %s of %zu bytes", to_text(op.opcode), length);
-        return RPMA_E_PROVIDER;
-    }
-    return 0;
+    const auto post_wr = [&](std::uint64_t wr_id) {
+        wr.wr_id = wr_id;
+        ibv_send_wr *bad_wr = nullptr;
+        if (const int error = ibv_post_send(conn.objects.id->qp, &wr, &bad_wr)) {
+            RPMA_LOG_ERRNO(error, "cannot post %s of %zu bytes", to_text(op.opcode), length);
+            return RPMA_E_PROVIDER;
+        }
+        return 0;
+    };
+    const bool is_read = op.opcode == IBV_WR_RDMA_READ;
+    if (!is_read)
+        sync_before_peer(conn);
+    return post_synced(conn.objects.requests.get(), op.op_context, local.sge,
+                       is_read ? access::writes : access::reads, post_wr);
 }
 
-/// error: of libcoherdma. 0, or an RPMA_E_* value.
-int to_ret(int error) noexcept {
-    if (error == 0)
-        return 0;
-    RPMA_LOG_ERRNO(error, "%s", coherdma_error());
-    return RPMA_E_PROVIDER;
+/// Posts an operation without memory of the program. post_wr(wr_id) returns an error of
+/// libcoherdma. 0, or an RPMA_E_* value.
+template <class function>
+int post_without_memory(const rpma_conn &conn, const void *op_context,
+                        const function &post_wr) noexcept {
+    return post_synced(conn.objects.requests.get(), op_context, {}, access::reads,
+                       [&](std::uint64_t wr_id) {
+                           const int error = post_wr(wr_id);
+                           if (error == 0)
+                               return 0;
+                           RPMA_LOG_ERRNO(error, "%s", coherdma_error());
+                           return RPMA_E_PROVIDER;
+                       });
 }
 
 /// 0, or RPMA_E_NOSUPP: neither the connection nor the memory supports flushes to persistence, or
@@ -160,9 +180,11 @@ int rpma_atomic_write(rpma_conn *conn, rpma_mr_remote *dst, size_t dst_offset, c
                  static_cast<unsigned long long>(dst->addr), RPMA_ATOMIC_WRITE_ALIGNMENT);
         return RPMA_E_INVAL;
     }
-    return to_ret(coherdma_post_atomic_write(conn->qp.get(), to_wr_id(op_context),
-                                             to_post_flags(flags), dst->rkey,
-                                             dst->addr + dst_offset, src, nullptr));
+    sync_before_peer(*conn);
+    return post_without_memory(*conn, op_context, [&](std::uint64_t wr_id) {
+        return coherdma_post_atomic_write(conn->qp.get(), wr_id, to_post_flags(flags), dst->rkey,
+                                          dst->addr + dst_offset, src, nullptr);
+    });
 }
 
 int rpma_flush(rpma_conn *conn, rpma_mr_remote *dst, size_t dst_offset, size_t len,
@@ -178,8 +200,10 @@ int rpma_flush(rpma_conn *conn, rpma_mr_remote *dst, size_t dst_offset, size_t l
         to_post_flags(flags) |
         (type == RPMA_FLUSH_TYPE_PERSISTENT ? std::uint32_t{COHERDMA_POST_PERSISTENT} : 0);
     const ibv_sge scratch = conn->scratch.sge();
-    return to_ret(coherdma_post_flush(conn->qp.get(), to_wr_id(op_context), post_flags, dst->rkey,
-                                      dst->addr + dst_offset, len, &scratch));
+    return post_without_memory(*conn, op_context, [&](std::uint64_t wr_id) {
+        return coherdma_post_flush(conn->qp.get(), wr_id, post_flags, dst->rkey,
+                                   dst->addr + dst_offset, len, &scratch);
+    });
 }
 
 int rpma_send(rpma_conn *conn, const rpma_mr_local *src, size_t offset, size_t len, int flags,
@@ -204,5 +228,6 @@ int rpma_recv(rpma_conn *conn, rpma_mr_local *dst, size_t offset, size_t len,
               const void *op_context) {
     if (conn == nullptr || !has_valid_memory(dst, offset, len))
         return RPMA_E_INVAL;
-    return post_receive(*conn->objects.id->qp, ibv_post_recv, dst, offset, len, op_context);
+    return post_receive(*conn->objects.id->qp, ibv_post_recv, conn->objects.receives.get(), dst,
+                        offset, len, op_context);
 }

@@ -81,7 +81,12 @@ int rpma_peer_new(ibv_context *ibv_ctx, rpma_peer **peer_ptr) {
         RPMA_LOG_ERRNO(errno, "ibv_alloc_pd of %s", name);
         return RPMA_E_PROVIDER;
     }
-    auto *const peer = new (std::nothrow) rpma_peer{.pd = std::move(pd), .caps = caps};
+    device_sync *sync = nullptr;
+    if (const int ret = device_sync::open(*ibv_ctx, sync))
+        return ret;
+    sync_ref owned_sync(sync);
+    auto *const peer = new (std::nothrow)
+        rpma_peer{.pd = std::move(pd), .caps = caps, .sync = std::move(owned_sync)};
     if (peer == nullptr)
         return RPMA_E_NOMEM;
     *peer_ptr = peer;

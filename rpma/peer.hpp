@@ -3,8 +3,8 @@
 
 #include "device.hpp"
 #include "handle.hpp"
+#include "sync.hpp"
 
-#include <coherdma/coherdma.h>
 #include <cstddef>
 
 struct rpma_peer {
@@ -12,6 +12,7 @@ struct rpma_peer {
 
     unique_pd pd;
     coherdma::rpma::device_caps caps;
+    coherdma::rpma::sync_ref sync; ///< nullptr: the device is coherent
 
     /// 0, or an RPMA_E_* value. usage: RPMA_MR_USAGE_*.
     int register_memory(void *addr, std::size_t length, int usage,

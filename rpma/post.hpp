@@ -39,30 +39,30 @@ inline int to_segment(const rpma_mr_local *mr, std::size_t offset, std::size_t l
     return 0;
 }
 
-inline std::uint64_t to_wr_id(const void *op_context) noexcept {
-    return reinterpret_cast<std::uintptr_t>(op_context);
-}
-
 /// Posts a receive to an RQ or an SRQ: post is ibv_post_recv() or ibv_post_srq_recv(). 0, or an
 /// RPMA_E_* value.
 template <class queue_type, class post_function>
-int post_receive(queue_type &queue, post_function *post, const rpma_mr_local *mr,
-                 std::size_t offset, std::size_t length, const void *op_context) noexcept {
+int post_receive(queue_type &queue, post_function *post, sync_queue *receives,
+                 const rpma_mr_local *mr, std::size_t offset, std::size_t length,
+                 const void *op_context) noexcept {
     segment local;
     if (const int ret = to_segment(mr, offset, length, local))
         return ret;
-    ibv_recv_wr wr = {
-        .wr_id = to_wr_id(op_context),
-        .next = nullptr,
-        .sg_list = local.num_sge != 0 ? &local.sge : nullptr,
-        .num_sge = local.num_sge,
+    const auto post_wr = [&](std::uint64_t wr_id) {
+        ibv_recv_wr wr = {
+            .wr_id = wr_id,
+            .next = nullptr,
+            .sg_list = local.num_sge != 0 ? &local.sge : nullptr,
+            .num_sge = local.num_sge,
+        };
+        ibv_recv_wr *bad_wr = nullptr;
+        if (const int error = post(&queue, &wr, &bad_wr)) {
+            RPMA_LOG_ERRNO(error, "cannot post a receive of %u bytes", local.sge.length);
+            return RPMA_E_PROVIDER;
+        }
+        return 0;
     };
-    ibv_recv_wr *bad_wr = nullptr;
-    if (const int error = post(&queue, &wr, &bad_wr)) {
-        RPMA_LOG_ERRNO(error, "cannot post a receive of %u bytes", local.sge.length);
-        return RPMA_E_PROVIDER;
-    }
-    return 0;
+    return post_synced(receives, op_context, local.sge, access::writes, post_wr);
 }
 
 } // namespace coherdma::rpma

@@ -83,9 +83,11 @@ int rpma_srq_new(rpma_peer *peer, rpma_srq_cfg *cfg, rpma_srq **srq_ptr) {
         return RPMA_E_PROVIDER;
     }
     if (const int rcqe = to_cqe(used_cfg.rcq_size.load(std::memory_order_relaxed))) {
-        if (const int ret = create_cq(*peer->pd->context, rcqe, nullptr, srq->rcq))
+        if (const int ret = create_cq(*peer, rcqe, nullptr, srq->rcq))
             return ret;
     }
+    if (const int ret = create_sync_queue(*peer, false, srq->receives))
+        return ret;
     *srq_ptr = srq.release();
     return 0;
 }
@@ -107,7 +109,8 @@ int rpma_srq_recv(rpma_srq *srq, rpma_mr_local *dst, size_t offset, size_t len,
                   const void *op_context) {
     if (srq == nullptr || (dst == nullptr && (offset != 0 || len != 0)))
         return RPMA_E_INVAL;
-    return post_receive(*srq->srq, ibv_post_srq_recv, dst, offset, len, op_context);
+    return post_receive(*srq->srq, ibv_post_srq_recv, srq->receives.get(), dst, offset, len,
+                        op_context);
 }
 
 int rpma_srq_get_rcq(const rpma_srq *srq, rpma_cq **rcq_ptr) {

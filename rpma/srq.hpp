@@ -5,5 +5,6 @@
 
 struct rpma_srq {
     std::unique_ptr<rpma_cq> rcq; ///< of all its connections; nullptr: each has one of its own
+    std::unique_ptr<coherdma::rpma::sync_queue> receives; ///< nullptr: the device is coherent
     coherdma::rpma::unique_handle<ibv_srq, ibv_destroy_srq> srq;
 };
