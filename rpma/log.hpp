@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <librpma.h>
 
@@ -32,7 +33,9 @@ write_log(rpma_log_level level, const log_location &location, const char *format
          ? void()                                                                                  \
          : coherdma::rpma::write_log((level), {__FILE__, __LINE__, __func__}, __VA_ARGS__))
 
-/// The same for a call that failed with an errno value, which it sets and appends as text.
+/// The same for a call that failed with an errno value, which it sets and appends as text. Some
+/// providers negate it.
 #define RPMA_LOG_ERRNO(error, format, ...)                                                         \
-    (errno = (error), RPMA_LOG(RPMA_LOG_LEVEL_ERROR, format ": %s" __VA_OPT__(, ) __VA_ARGS__,     \
-                               std::strerror(errno)))
+    (errno = std::abs(error),                                                                      \
+     RPMA_LOG(RPMA_LOG_LEVEL_ERROR, format ": %s" __VA_OPT__(, ) __VA_ARGS__,                      \
+              std::strerror(errno)))

@@ -78,35 +78,35 @@ int post(const rpma_conn &conn, const operation &op, const rpma_mr_local *local_
         wr.wr.rdma.remote_addr = remote->addr + remote_offset;
         wr.wr.rdma.rkey = remote->rkey;
     }
-    const auto post_wr = [&](std::uint64_t wr_id) {
-        wr.wr_id = wr_id;
-        ibv_send_wr *bad_wr = nullptr;
-        if (const int error = ibv_post_send(conn.objects.id->qp, &wr, &bad_wr)) {
-            RPMA_LOG_ERRNO(error, "cannot post %s of %zu bytes", to_text(op.opcode), length);
-            return RPMA_E_PROVIDER;
-        }
-        return 0;
-    };
     const bool is_read = op.opcode == IBV_WR_RDMA_READ;
     if (!is_read)
         sync_before_peer(conn);
-    return post_synced(conn.objects.requests.get(), op.op_context, local.sge,
-                       is_read ? access::writes : access::reads, post_wr);
+    const int error =
+        post_synced(conn.objects.requests.get(), op.op_context, local.sge,
+                    is_read ? access::writes : access::reads, [&](std::uint64_t wr_id) {
+                        wr.wr_id = wr_id;
+                        ibv_send_wr *bad_wr = nullptr;
+                        return ibv_post_send(conn.objects.id->qp, &wr, &bad_wr);
+                    });
+    if (error != 0) {
+        RPMA_LOG_ERRNO(error, "cannot post %s of %zu bytes", to_text(op.opcode), length);
+        return RPMA_E_PROVIDER;
+    }
+    return 0;
 }
 
-/// Posts an operation without memory of the program. post_wr(wr_id) returns an error of
-/// libcoherdma. 0, or an RPMA_E_* value.
+/// Posts an operation by a function of libcoherdma. sink: memory that the device writes, if any. 0,
+/// or an RPMA_E_* value.
 template <class function>
-int post_without_memory(const rpma_conn &conn, const void *op_context,
-                        const function &post_wr) noexcept {
-    return post_synced(conn.objects.requests.get(), op_context, {}, access::reads,
-                       [&](std::uint64_t wr_id) {
-                           const int error = post_wr(wr_id);
-                           if (error == 0)
-                               return 0;
-                           RPMA_LOG_ERRNO(error, "%s", coherdma_error());
-                           return RPMA_E_PROVIDER;
-                       });
+int post_remote(const rpma_conn &conn, const void *op_context, const ibv_sge &sink,
+                const function &post_wr) noexcept {
+    const int error =
+        post_synced(conn.objects.requests.get(), op_context, sink, access::writes, post_wr);
+    if (error != 0) {
+        RPMA_LOG_ERRNO(error, "%s", coherdma_error());
+        return RPMA_E_PROVIDER;
+    }
+    return 0;
 }
 
 /// 0, or RPMA_E_NOSUPP: neither the connection nor the memory supports flushes to persistence, or
@@ -181,7 +181,7 @@ int rpma_atomic_write(rpma_conn *conn, rpma_mr_remote *dst, size_t dst_offset, c
         return RPMA_E_INVAL;
     }
     sync_before_peer(*conn);
-    return post_without_memory(*conn, op_context, [&](std::uint64_t wr_id) {
+    return post_remote(*conn, op_context, {}, [&](std::uint64_t wr_id) {
         return coherdma_post_atomic_write(conn->qp.get(), wr_id, to_post_flags(flags), dst->rkey,
                                           dst->addr + dst_offset, src, nullptr);
     });
@@ -200,7 +200,7 @@ int rpma_flush(rpma_conn *conn, rpma_mr_remote *dst, size_t dst_offset, size_t l
         to_post_flags(flags) |
         (type == RPMA_FLUSH_TYPE_PERSISTENT ? std::uint32_t{COHERDMA_POST_PERSISTENT} : 0);
     const ibv_sge scratch = conn->scratch.sge();
-    return post_without_memory(*conn, op_context, [&](std::uint64_t wr_id) {
+    return post_remote(*conn, op_context, scratch, [&](std::uint64_t wr_id) {
         return coherdma_post_flush(conn->qp.get(), wr_id, post_flags, dst->rkey,
                                    dst->addr + dst_offset, len, &scratch);
     });

@@ -48,21 +48,22 @@ int post_receive(queue_type &queue, post_function *post, sync_queue *receives,
     segment local;
     if (const int ret = to_segment(mr, offset, length, local))
         return ret;
-    const auto post_wr = [&](std::uint64_t wr_id) {
-        ibv_recv_wr wr = {
-            .wr_id = wr_id,
-            .next = nullptr,
-            .sg_list = local.num_sge != 0 ? &local.sge : nullptr,
-            .num_sge = local.num_sge,
-        };
-        ibv_recv_wr *bad_wr = nullptr;
-        if (const int error = post(&queue, &wr, &bad_wr)) {
-            RPMA_LOG_ERRNO(error, "cannot post a receive of %u bytes", local.sge.length);
-            return RPMA_E_PROVIDER;
-        }
-        return 0;
-    };
-    return post_synced(receives, op_context, local.sge, access::writes, post_wr);
+    const int error =
+        post_synced(receives, op_context, local.sge, access::writes, [&](std::uint64_t wr_id) {
+            ibv_recv_wr wr = {
+                .wr_id = wr_id,
+                .next = nullptr,
+                .sg_list = local.num_sge != 0 ? &local.sge : nullptr,
+                .num_sge = local.num_sge,
+            };
+            ibv_recv_wr *bad_wr = nullptr;
+            return post(&queue, &wr, &bad_wr);
+        });
+    if (error != 0) {
+        RPMA_LOG_ERRNO(error, "cannot post a receive of %u bytes", local.sge.length);
+        return RPMA_E_PROVIDER;
+    }
+    return 0;
 }
 
 } // namespace coherdma::rpma

@@ -178,8 +178,8 @@ sync_queue::~sync_queue() {
     }
 }
 
-int sync_queue::begin(const void *op_context, const ibv_sge &memory, access device_access,
-                      sync_request *&result) noexcept {
+sync_request *sync_queue::begin(const void *op_context, const ibv_sge &memory,
+                                access device_access) noexcept {
     const coherdma_range range = {
         .addr = reinterpret_cast<const void *>(static_cast<std::uintptr_t>(memory.addr)),
         .length = memory.length};
@@ -189,13 +189,12 @@ int sync_queue::begin(const void *op_context, const ibv_sge &memory, access devi
     const std::lock_guard guard(sync_->lock_);
     sync_request *const request = sync_->get_free();
     if (request == nullptr)
-        return RPMA_E_NOMEM;
+        return nullptr;
     request->op_context = reinterpret_cast<std::uintptr_t>(op_context);
     request->sink = device_writes ? range : coherdma_range{};
     request->queue = this;
     requests_.push_back(*request);
-    result = request;
-    return 0;
+    return request;
 }
 
 void sync_queue::cancel(sync_request &request) noexcept {

@@ -103,27 +103,27 @@ class sync_queue {
     ~sync_queue();
     sync_queue(const sync_queue &) = delete;
 
-    /// Syncs the memory and calls post(wr_id), which returns 0 or an RPMA_E_* value; so does this.
+    /// Syncs the memory and calls post_wr(wr_id), which returns 0 or an errno value; so does this.
     template <class function>
     int post(const void *op_context, const ibv_sge &memory, access device_access,
              const function &post_wr) noexcept {
         // Requests are posted in the order of the list.
         const std::lock_guard guard(post_lock_);
-        sync_request *request = nullptr;
-        if (const int ret = begin(op_context, memory, device_access, request))
-            return ret;
-        const int ret =
-            post_wr(static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(request)));
-        if (ret != 0)
+        sync_request *const request = begin(op_context, memory, device_access);
+        if (request == nullptr)
+            return ENOMEM;
+        const int error = post_wr(std::uint64_t{reinterpret_cast<std::uintptr_t>(request)});
+        if (error != 0)
             cancel(*request);
-        return ret;
+        return error;
     }
     device_sync &sync() const noexcept { return *sync_; }
 
   private:
     friend class device_sync;
-    int begin(const void *op_context, const ibv_sge &memory, access device_access,
-              sync_request *&request) noexcept;
+    /// nullptr: no memory.
+    sync_request *begin(const void *op_context, const ibv_sge &memory,
+                        access device_access) noexcept;
     void cancel(sync_request &request) noexcept;
 
     sync_ref sync_;
@@ -137,12 +137,12 @@ int create_sync_queue(const rpma_peer &peer, bool is_ordered,
                       std::unique_ptr<sync_queue> &queue) noexcept;
 
 /// Posts with syncs if the queue needs them: queue may be nullptr. post_wr(wr_id) returns 0 or an
-/// RPMA_E_* value.
+/// errno value; so does this.
 template <class function>
 int post_synced(sync_queue *queue, const void *op_context, const ibv_sge &memory,
                 access device_access, const function &post_wr) noexcept {
     if (queue == nullptr) [[likely]]
-        return post_wr(static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(op_context)));
+        return post_wr(std::uint64_t{reinterpret_cast<std::uintptr_t>(op_context)});
     return queue->post(op_context, memory, device_access, post_wr);
 }
 
