@@ -12,14 +12,17 @@ setup() {
     old_headers=("$include"/dat/*.h) # of uDAPL 1.2
     pages=(man/*/*.[1-8])
     functions=(man/dat/dat*.3)
+    rpma_include=rpma/include
+    rpma_headers=("$rpma_include"/*.h)
+    rpma_functions=(man/rpma/*.3)
 }
 
 in_order() { /usr/bin/python3 tests/lint/man_pages.py "$@"; }
 say() { in_order "$@" | sort -u; }
 # Nothing may come by standard input.
 nothing() { ! grep .; }
-# What the headers have.
-identifiers() { cat "${headers[@]}" "${old_headers[@]}" | grep -o '\b[A-Za-z_][A-Za-z_0-9]*\b' | sort -u; }
+# identifiers HEADER...: what they have.
+identifiers() { cat "$@" | grep -o '\b[A-Za-z_][A-Za-z_0-9]*\b' | sort -u; }
 
 @test "man pages format without a warning" {
     local page
@@ -40,10 +43,10 @@ page_names() { in_order names "${pages[@]}" | cut -d ' ' -f 2; }
 }
 @test "man pages refer to existing pages" {
     # Those of the system, and of rdma-core.
-    local others=' access(2) apt.conf(5) dlopen(3) ping(8) epoll(7) getrlimit(2) mmap(2) open(2) poll(2) select(2)'
+    local others=' access(2) apt.conf(5) dlopen(3) dlsym(3) ping(8) printf(3) syslog(3) epoll(7) getrlimit(2) mmap(2) open(2) poll(2) select(2)'
     others+=' shmat(2) socket(2) ibv_devinfo(1) ibv_get_device_list(3) ibv_import_device(3) rdma(8) rping(1)'
     others+=' ibv_advise_mr(3) ibv_create_cq_ex(3) ibv_create_qp_ex(3) ibv_poll_cq(3) ibv_post_send(3)'
-    others+=' ibv_req_notify_cq(3) ibv_wr_start(3) '
+    others+=' ibv_query_port(3) ibv_req_notify_cq(3) ibv_wr_start(3) '
     page_names >"$BATS_TEST_TMPDIR/names"
     say references "${pages[@]}" | while read -r page name section; do
         grep -qxF "$name.$section" "$BATS_TEST_TMPDIR/names" || [[ $others == *" $name($section) "* ]] ||
@@ -52,8 +55,9 @@ page_names() { in_order names "${pages[@]}" | cut -d ' ' -f 2; }
 }
 @test "man pages of functions have lines of at most 80 columns, and no name is hyphenated" {
     command -v groff >/dev/null || skip 'no groff here'
-    for page in "${functions[@]}"; do
-        groff -t -man -rLL=80n -Tutf8 -P -cbou "$page" | awk -v page="$page" 'length > 80 || /‐$/ { print page ": " $0 }'
+    for page in "${functions[@]}" man/rpma/*.[37]; do
+        # In characters, not in bytes: lines of tables are not ASCII.
+        groff -t -man -rLL=80n -Tutf8 -P -cbou "$page" | LC_ALL=C.UTF-8 grep -E '.{81}|‐$' | sed "s,^,$page: ,"
     done | nothing
 }
 @test "each function of the headers has a man page with its prototype" {
@@ -67,8 +71,21 @@ page_names() { in_order names "${pages[@]}" | cut -d ' ' -f 2; }
     ) --label pages <(say prototypes "${functions[@]}" | cut -d '(' -f 1 |
         grep '^dat_ib_\|^dat_coherdma_\|^dat_ia_open$')
 }
+@test "each function of librpma's headers has a man page with its prototype" {
+    say prototypes "${rpma_headers[@]}" >"$BATS_TEST_TMPDIR/headers"
+    [[ $(wc -l <"$BATS_TEST_TMPDIR/headers") -ge 84 ]]
+    diff -u --label headers "$BATS_TEST_TMPDIR/headers" --label pages <(
+        in_order prototypes "${rpma_functions[@]}" | sort
+    )
+    # With the type of the result, of which the lines above have nothing.
+    in_order synopsis "${rpma_functions[@]}" >"$BATS_TEST_TMPDIR/synopses.c"
+    for compiler in gcc clang; do
+        "$compiler" -std=c11 -Wall -Wextra -Werror -I "$rpma_include" -I ibverbs-glue/include -fsyntax-only \
+            "$BATS_TEST_TMPDIR/synopses.c"
+    done
+}
 @test "each function is a name of the page that has its prototype" {
-    for page in "${functions[@]}"; do
+    for page in "${functions[@]}" "${rpma_functions[@]}"; do
         comm -23 <(say prototypes "$page" | cut -d '(' -f 1 | sed 's/$/.3/') \
             <(say names "$page" | cut -d ' ' -f 2) | sed "s,^,$page: not in NAME: ,"
     done | nothing
@@ -108,8 +125,10 @@ page_names() { in_order names "${pages[@]}" | cut -d ' ' -f 2; }
     # The registry's variables, a version node, and attributes that are strings.
     local others=' DAT_OVERRIDE DAT_DBG_TYPE DAT_DBG_DEST DAT_1'
     others+=' DAT_IB_TRANSPORT_MTU DAT_IB_PORT_STATUS DAT_IB_RDMA_READ '
-    identifiers >"$BATS_TEST_TMPDIR/known"
-    local about=("${functions[@]}" man/dat/udapl.7 man/dat/udapl12.7 man/coherdma/coherdma-librpma.7)
+    local about=("${functions[@]}" man/dat/udapl.7 man/dat/udapl12.7 "${rpma_functions[@]}" man/rpma/librpma.7
+        man/coherdma/coherdma-librpma.7)
+    identifiers "${headers[@]}" "${old_headers[@]}" "${rpma_headers[@]}" ibverbs-glue/include/coherdma/*.h \
+        /usr/include/infiniband/verbs{,_api}.h >"$BATS_TEST_TMPDIR/known"
     # With a star: all that begin so.
     { say constants "${about[@]}" && say members "${about[@]}"; } |
         awk -v others="$others" 'FNR == NR { known[$1]; next }
@@ -136,6 +155,33 @@ page_names() { in_order names "${pages[@]}" | cut -d ' ' -f 2; }
     page_names >"$BATS_TEST_TMPDIR/names"
     grep -o 'dats\?_[a-z_]*' "$map" | sed 's/$/.3/' | grep -vxFf "$BATS_TEST_TMPDIR/names" | nothing
 }
+@test "each function of librpma 1.3 is in librpma's header" {
+    grep '^rpma_' tests/data/librpma/functions.txt >"$BATS_TEST_TMPDIR/functions"
+    [[ $(wc -l <"$BATS_TEST_TMPDIR/functions") -eq 84 ]]
+    diff -u --label 'librpma 1.3' "$BATS_TEST_TMPDIR/functions" \
+        --label header <(say prototypes "$rpma_include/librpma.h" | cut -d '(' -f 1)
+}
+@test "each function that librpma exports has a man page" {
+    page_names >"$BATS_TEST_TMPDIR/names"
+    grep -o '\brpma_[a-z_0-9]*' rpma/*.map | sed 's/$/.3/' >"$BATS_TEST_TMPDIR/exported"
+    [[ $(wc -l <"$BATS_TEST_TMPDIR/exported") -ge 84 ]]
+    grep -vxFf "$BATS_TEST_TMPDIR/names" "$BATS_TEST_TMPDIR/exported" | nothing
+}
+@test "the pages of librpma describe return values, errors and threads" {
+    grep -L '^\.SH RETURN VALUE' "${rpma_functions[@]}" | nothing
+    grep -LE '^Thread-safe' "${rpma_functions[@]}" man/rpma/librpma.7 | nothing
+    local page with_result
+    mapfile -t with_result < <(grep -lE '^\.BI? "int rpma_' "${rpma_functions[@]}")
+    [[ ${#with_result[@]} -ge 20 ]]
+    for page in "${with_result[@]}"; do
+        sed -n '/^\.SH ERRORS/,/^\.SH ATTRIBUTES/p' "$page" | grep -qx '\.B RPMA_E_INVAL' ||
+            echo "$page: no RPMA_E_INVAL in ERRORS"
+        # Each error once for a function, or for all functions of the page.
+        awk '/^\.SH ERRORS/ { inside = 1 } /^\.SH ATTRIBUTES/ { inside = 0 }
+            inside && /^\.BR? rpma_.*\(\) ?:/ { delete seen }
+            inside && /^\.B RPMA_E_/ && seen[$2]++ { print FILENAME ": " $2 " twice" }' "$page"
+    done | nothing
+}
 # compiles PAGE [examples]: its last example, or all of them as one source file.
 compiles() {
     local source="$BATS_TEST_TMPDIR/${1##*/}.c"
@@ -144,8 +190,8 @@ compiles() {
     for compiler in gcc clang g++ clang++; do
         language=(-std=gnu11)
         [[ $compiler != *++ ]] || language=(-x c++ -std=c++20)
-        "$compiler" "${language[@]}" "${warnings[@]}" -I "$include" -I ibverbs-glue/include -c \
-            -o /dev/null "$source"
+        "$compiler" "${language[@]}" "${warnings[@]}" -I "$include" -I ibverbs-glue/include \
+            -I "$rpma_include" -c -o /dev/null "$source"
     done
 }
 @test "coherdma(7) has the table of queues of libcoherdma" {
@@ -155,10 +201,17 @@ compiles() {
     diff -u --label libcoherdma "$rows" \
         --label page <(sed -n '/^Driver\t/,/^\.TE/p' man/coherdma/coherdma.7 | sed '1d;$d')
 }
-@test "coherdma-librpma(7) has each function of librpma once, and no other" {
-    diff -u --label librpma <(grep -v '^#' tests/data/librpma/functions.txt) \
-        --label page <(sed -n '/^\.SH CALLS/,/^\.SH COMPLETION/p' man/coherdma/coherdma-librpma.7 |
-            grep -A 1 '^\.TP' | grep -o '\brpma_\w*' | sort)
+@test "the pages of librpma and coherdma-librpma(7) name existing functions" {
+    {
+        say references "${pages[@]}" | cut -d ' ' -f 2
+        identifiers "${rpma_headers[@]}" "${headers[@]}" ibverbs-glue/include/coherdma/*.h \
+            /usr/include/infiniband/verbs.h /usr/include/rdma/rdma_cma.h
+    } >"$BATS_TEST_TMPDIR/known"
+    local page
+    for page in man/rpma/* man/coherdma/coherdma-librpma.7; do
+        grep -v '^\.TH' "$page" | grep -oE '\b(rpma|coherdma|dat|ibv|rdma)_[a-z_0-9]+' |
+            grep -vxFf "$BATS_TEST_TMPDIR/known" | sort -u | sed "s,^,$page: ,"
+    done | nothing
 }
 @test "the example of udapl(7) compiles and links" {
     in_order example man/dat/udapl.7 | grep dat_lmr_sync_rdma_write
@@ -167,6 +220,10 @@ compiles() {
 @test "the example of udapl12(7) compiles" {
     in_order example man/dat/udapl12.7 | grep RO_AWARE_
     compiles man/dat/udapl12.7
+}
+@test "the example of librpma(7) compiles" {
+    in_order example man/rpma/librpma.7 | grep RPMA_CONN_ESTABLISHED
+    compiles man/rpma/librpma.7
 }
 @test "the example of coherdmadv_query_device(3) compiles, and the page has the struct of the header" {
     in_order example man/coherdma/coherdmadv_query_device.3 | grep 'coherdmadv_query_device(context'
@@ -180,7 +237,7 @@ compiles() {
 @test "the examples of each page of section 3 compile" {
     local page with_examples
     mapfile -t with_examples < <(grep -l '^\.EX' man/*/*.3)
-    [[ ${#with_examples[@]} -ge 16 ]]
+    [[ ${#with_examples[@]} -ge 32 ]]
     for page in "${with_examples[@]}"; do compiles "$page" examples; done
 }
 # structs FILE...: those of coherdma that headers or pages define, each on one line, without comments.

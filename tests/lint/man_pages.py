@@ -1,11 +1,13 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-"""pages.py WHAT FILE...: what manual pages, or headers (FILE.h), say, one thing a line.
+"""man_pages.py WHAT FILE...: what manual pages, or headers (FILE.h), say, one thing a line.
 
 names       page, and a page for a name of it prototypes  of a synopsis or header, without blanks
 old_prototypes  likewise, of what a page says of uDAPL 1.2
 calls       functions that call the macros of a synopsis as it says
-references  page, target and section        constants   page, and a word DAT_... or DCNT_... in it
+synopsis    of a page, as source text
+references  page, target and section
+constants   page, and a word DAT_..., DCNT_..., RPMA_..., COHERDMA_... or IBV_... in it
 members     page, and a word in italics that has an underscore
 arguments   page, number of parameters, highest DAT_INVALID_ARG
 example     the last example                  misplaced   page, and a section that is out of order
@@ -19,7 +21,10 @@ from typing import Iterator, List, Tuple
 
 FONTS = re.compile(r"\\f[BIRP]")
 MACRO = re.compile(r"\.(B|I|BR|RB|BI|IB|IR|RI) (.*)")
-PROTOTYPE = re.compile(r"^DAT_RETURN (dats?_\w+)\(([^;]*)\);", re.MULTILINE)
+PROTOTYPE = re.compile(
+    r"^(?:DAT_RETURN (?=dats?_)|(?:int |const char \*)(?=rpma_))(\w+)\(([^;]*)\);", re.MULTILINE
+)
+CONSTANT = re.compile(r"\b(?:DAT|DCNT|RPMA|COHERDMA|IBV)_\w+\*?")
 
 ORDER = (
     "NAME; LIBRARY; SYNOPSIS; DESCRIPTION; OPTIONS; EXIT STATUS; RETURN VALUE; ERRORS;"
@@ -97,6 +102,10 @@ def calls(path: str) -> Iterator[str]:
         yield f"DAT_RETURN call_{name}({parameters}) {{ return {name}({given}); }}\n#endif"
 
 
+def synopsis(path: str) -> Iterator[str]:
+    yield section(path, "SYNOPSIS")
+
+
 def references(path: str) -> Iterator[str]:
     for line in lines_of(path):
         match = re.match(r"\.BR ([\w.-]+) \((\d)\)", line)
@@ -108,7 +117,7 @@ def constants(path: str) -> Iterator[str]:
     for line in lines_of(path):
         if line.startswith(".TH "):  # has the name of the page in capitals
             continue
-        for word in re.findall(r"\b(?:DAT|DCNT)_\w+\*?", FONTS.sub("", line)):
+        for word in CONSTANT.findall(FONTS.sub("", line)):
             yield f"{os.path.basename(path)} {word}"
 
 
