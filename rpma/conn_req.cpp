@@ -147,8 +147,8 @@ int rpma_conn_req_recv(rpma_conn_req *req, rpma_mr_local *dst, size_t offset, si
                        const void *op_context) {
     if (req == nullptr || dst == nullptr)
         return RPMA_E_INVAL;
-    return post_receive(*req->objects.id->qp, ibv_post_recv, req->objects.receives.get(), dst,
-                        offset, len, op_context);
+    return post_receive(*req->objects.id->qp, post_to_rq, req->objects.receives.get(), dst, offset,
+                        len, op_context);
 }
 
 int rpma_conn_req_get_private_data(const rpma_conn_req *req, rpma_conn_private_data *pdata) {

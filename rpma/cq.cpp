@@ -8,18 +8,6 @@
 
 namespace coherdma::rpma {
 
-namespace {
-
-int request_event(ibv_cq &cq) noexcept {
-    if (const int error = ibv_req_notify_cq(&cq, 0)) {
-        RPMA_LOG_ERRNO(error, "ibv_req_notify_cq");
-        return RPMA_E_PROVIDER;
-    }
-    return 0;
-}
-
-} // namespace
-
 int create_channel(ibv_context &context, unique_channel &channel) noexcept {
     channel.reset(ibv_create_comp_channel(&context));
     if (channel != nullptr)
@@ -46,7 +34,7 @@ int create_cq(rpma_peer &peer, int cqe, ibv_comp_channel *channel,
         RPMA_LOG_ERRNO(errno, "ibv_create_cq of %d entries", cqe);
         return RPMA_E_PROVIDER;
     }
-    if (const int ret = request_event(*cq->cq))
+    if (const int ret = cq->request_event())
         return ret;
     result = std::move(cq);
     return 0;
@@ -66,9 +54,52 @@ int destroy_cq(std::unique_ptr<rpma_cq> &cq) noexcept {
 
 using namespace coherdma::rpma;
 
-int rpma_cq::ack_event() noexcept {
-    ibv_ack_cq_events(cq.get(), 1);
-    return request_event(*cq);
+namespace {
+
+/// num_polled: of ibv_poll_cq(). The RPMA_E_* value, with the reason in the log.
+[[gnu::noinline]] int fail_poll(int num_polled, int num_entries) noexcept {
+    if (num_polled == 0) {
+        // Events may outnumber completions: one completion was polled before its event came.
+        RPMA_LOG(RPMA_LOG_LEVEL_DEBUG, "no completion in the CQ");
+        return RPMA_E_NO_COMPLETION;
+    }
+    if (num_polled < 0) {
+        RPMA_LOG(RPMA_LOG_LEVEL_ERROR, "ibv_poll_cq failed: %d", num_polled);
+        return RPMA_E_PROVIDER;
+    }
+    RPMA_LOG(RPMA_LOG_LEVEL_ERROR, "ibv_poll_cq returned %d completions, not at most %d",
+             num_polled, num_entries);
+    return RPMA_E_UNKNOWN;
+}
+
+/// 0, or an RPMA_E_* value. num_entries_got may be nullptr.
+int poll(rpma_cq &cq, int num_entries, ibv_wc *wc, int *num_entries_got) noexcept {
+    const int num_polled = ibv_poll_cq(cq.cq.get(), num_entries, wc);
+    if (num_polled <= 0 || num_polled > num_entries)
+        return fail_poll(num_polled, num_entries);
+    if (num_entries_got != nullptr)
+        *num_entries_got = num_polled;
+    return 0;
+}
+
+/// The same if the device is not coherent.
+[[gnu::noinline]] int poll_and_sync(rpma_cq &cq, int num_entries, ibv_wc *wc,
+                                    int *num_entries_got) noexcept {
+    int num_polled = 0;
+    if (const int ret = poll(cq, num_entries, wc, &num_polled))
+        return ret;
+    for (int i = 0; i != num_polled; ++i)
+        cq.sync->complete(wc[i]);
+    if (num_entries_got != nullptr)
+        *num_entries_got = num_polled;
+    return 0;
+}
+
+} // namespace
+
+int rpma_cq::fail_request(int error) noexcept {
+    RPMA_LOG_ERRNO(error, "ibv_req_notify_cq");
+    return RPMA_E_PROVIDER;
 }
 
 int rpma_cq_get_fd(const rpma_cq *cq, int *fd) {
@@ -94,26 +125,7 @@ int rpma_cq_get_wc(rpma_cq *cq, int num_entries, ibv_wc *wc, int *num_entries_go
     if (cq == nullptr || num_entries < 1 || wc == nullptr ||
         (num_entries > 1 && num_entries_got == nullptr))
         return RPMA_E_INVAL;
-    const int num_polled = ibv_poll_cq(cq->cq.get(), num_entries, wc);
-    if (num_polled == 0) {
-        // Events may outnumber completions: one completion was polled before its event came.
-        RPMA_LOG(RPMA_LOG_LEVEL_DEBUG, "no completion in the CQ");
-        return RPMA_E_NO_COMPLETION;
-    }
-    if (num_polled < 0) {
-        RPMA_LOG(RPMA_LOG_LEVEL_ERROR, "ibv_poll_cq failed: %d", num_polled);
-        return RPMA_E_PROVIDER;
-    }
-    if (num_polled > num_entries) {
-        RPMA_LOG(RPMA_LOG_LEVEL_ERROR, "ibv_poll_cq returned %d completions, not at most %d",
-                 num_polled, num_entries);
-        return RPMA_E_UNKNOWN;
-    }
-    if (cq->sync != nullptr) [[unlikely]] {
-        for (int i = 0; i != num_polled; ++i)
-            cq->sync->complete(wc[i]);
-    }
-    if (num_entries_got != nullptr)
-        *num_entries_got = num_polled;
-    return 0;
+    if (cq->sync != nullptr) [[unlikely]]
+        return poll_and_sync(*cq, num_entries, wc, num_entries_got);
+    return poll(*cq, num_entries, wc, num_entries_got);
 }

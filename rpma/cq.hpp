@@ -11,7 +11,15 @@ struct rpma_cq {
     coherdma::rpma::unique_handle<ibv_cq, ibv_destroy_cq> cq;
 
     /// Acknowledges an event of the CQ, and requests the next one. 0, or an RPMA_E_* value.
-    int ack_event() noexcept;
+    int ack_event() noexcept {
+        ibv_ack_cq_events(cq.get(), 1);
+        return request_event();
+    }
+    int request_event() noexcept {
+        const int error = ibv_req_notify_cq(cq.get(), 0);
+        return error == 0 ? 0 : fail_request(error);
+    }
+    static int fail_request(int error) noexcept;
 };
 
 namespace coherdma::rpma {

@@ -61,23 +61,32 @@ struct operation {
     const void *op_context;
 };
 
+/// Logs why a post has failed, and returns the RPMA_E_* value.
+[[gnu::cold, gnu::noinline]] int fail_post(ibv_wr_opcode opcode, std::size_t length,
+                                           int error) noexcept {
+    RPMA_LOG_ERRNO(error, "cannot post %s of %zu bytes", to_text(opcode), length);
+    return RPMA_E_PROVIDER;
+}
+
 /// 0, or an RPMA_E_* value. remote: of an RDMA Read or Write, or nullptr.
-int post(const rpma_conn &conn, const operation &op, const rpma_mr_local *local_mr,
-         std::size_t local_offset, std::size_t length, const rpma_mr_remote *remote = nullptr,
-         std::size_t remote_offset = 0) noexcept {
+// Inline: each operation is a constant, and rpma.insn_count counts the instructions.
+[[gnu::always_inline]] inline int post(const rpma_conn &conn, const operation &op,
+                                       const rpma_mr_local *local_mr, std::size_t local_offset,
+                                       std::size_t length, const rpma_mr_remote *remote = nullptr,
+                                       std::size_t remote_offset = 0) noexcept {
     segment local;
     if (const int ret = to_segment(local_mr, local_offset, length, local))
         return ret;
-    ibv_send_wr wr = {};
+    // The members that these operations have, and no others: rpma.insn_count.
+    ibv_send_wr wr;
+    wr.next = nullptr;
     wr.sg_list = local.num_sge != 0 ? &local.sge : nullptr;
     wr.num_sge = local.num_sge;
     wr.opcode = op.opcode;
     wr.send_flags = to_send_flags(op.flags);
     wr.imm_data = htonl(op.imm);
-    if (remote != nullptr) {
-        wr.wr.rdma.remote_addr = remote->addr + remote_offset;
-        wr.wr.rdma.rkey = remote->rkey;
-    }
+    wr.wr.rdma.remote_addr = remote != nullptr ? remote->addr + remote_offset : 0;
+    wr.wr.rdma.rkey = remote != nullptr ? remote->rkey : 0;
     const bool is_read = op.opcode == IBV_WR_RDMA_READ;
     if (!is_read)
         sync_before_peer(conn);
@@ -88,11 +97,7 @@ int post(const rpma_conn &conn, const operation &op, const rpma_mr_local *local_
                         ibv_send_wr *bad_wr = nullptr;
                         return ibv_post_send(conn.objects.id->qp, &wr, &bad_wr);
                     });
-    if (error != 0) {
-        RPMA_LOG_ERRNO(error, "cannot post %s of %zu bytes", to_text(op.opcode), length);
-        return RPMA_E_PROVIDER;
-    }
-    return 0;
+    return error == 0 ? 0 : fail_post(op.opcode, length, error);
 }
 
 /// Posts an operation by a function of libcoherdma. sink: memory that the device writes, if any. 0,
@@ -199,7 +204,7 @@ int rpma_flush(rpma_conn *conn, rpma_mr_remote *dst, size_t dst_offset, size_t l
     const std::uint32_t post_flags =
         to_post_flags(flags) |
         (type == RPMA_FLUSH_TYPE_PERSISTENT ? std::uint32_t{COHERDMA_POST_PERSISTENT} : 0);
-    const ibv_sge scratch = conn->scratch.sge();
+    const ibv_sge &scratch = conn->scratch.sge();
     return post_remote(*conn, op_context, scratch, [&](std::uint64_t wr_id) {
         return coherdma_post_flush(conn->qp.get(), wr_id, post_flags, dst->rkey,
                                    dst->addr + dst_offset, len, &scratch);
@@ -228,6 +233,6 @@ int rpma_recv(rpma_conn *conn, rpma_mr_local *dst, size_t offset, size_t len,
               const void *op_context) {
     if (conn == nullptr || !has_valid_memory(dst, offset, len))
         return RPMA_E_INVAL;
-    return post_receive(*conn->objects.id->qp, ibv_post_recv, conn->objects.receives.get(), dst,
+    return post_receive(*conn->objects.id->qp, post_to_rq, conn->objects.receives.get(), dst,
                         offset, len, op_context);
 }

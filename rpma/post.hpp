@@ -39,7 +39,12 @@ inline int to_segment(const rpma_mr_local *mr, std::size_t offset, std::size_t l
     return 0;
 }
 
-/// Posts a receive to an RQ or an SRQ: post is ibv_post_recv() or ibv_post_srq_recv(). 0, or an
+/// A QP with an SRQ has no RQ; rdma-core's provider of siw crashes.
+inline int post_to_rq(ibv_qp *qp, ibv_recv_wr *wr, ibv_recv_wr **bad_wr) noexcept {
+    return qp->srq == nullptr ? ibv_post_recv(qp, wr, bad_wr) : EINVAL;
+}
+
+/// Posts a receive to an RQ or an SRQ: post is post_to_rq() or ibv_post_srq_recv(). 0, or an
 /// RPMA_E_* value.
 template <class queue_type, class post_function>
 int post_receive(queue_type &queue, post_function *post, sync_queue *receives,

@@ -21,7 +21,11 @@ int flush_scratch::create(rpma_peer &peer) noexcept {
     if (page == MAP_FAILED)
         return RPMA_E_NOMEM;
     page_ = page;
-    return peer.register_memory(page, SCRATCH_SIZE, RPMA_MR_USAGE_READ_DST, mr_);
+    if (const int ret = peer.register_memory(page, SCRATCH_SIZE, RPMA_MR_USAGE_READ_DST, mr_))
+        return ret;
+    sge_ = {
+        .addr = reinterpret_cast<std::uintptr_t>(page), .length = SCRATCH_SIZE, .lkey = mr_->lkey};
+    return 0;
 }
 
 int flush_scratch::destroy() noexcept {
@@ -31,13 +35,6 @@ int flush_scratch::destroy() noexcept {
     if (page != nullptr && munmap(page, SCRATCH_SIZE) != 0)
         error.add(RPMA_E_INVAL);
     return error.get();
-}
-
-ibv_sge flush_scratch::sge() const noexcept {
-    if (mr_ == nullptr)
-        return {};
-    return {
-        .addr = reinterpret_cast<std::uintptr_t>(page_), .length = SCRATCH_SIZE, .lkey = mr_->lkey};
 }
 
 } // namespace coherdma::rpma

@@ -21,11 +21,12 @@ class flush_scratch {
     /// 0, or the RPMA_E_* value of the first failure.
     int destroy() noexcept;
     /// Length 0 before create().
-    ibv_sge sge() const noexcept;
+    const ibv_sge &sge() const noexcept { return sge_; }
 
   private:
     void *page_ = nullptr;
     unique_mr mr_;
+    ibv_sge sge_ = {};
 };
 
 } // namespace coherdma::rpma

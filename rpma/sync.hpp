@@ -105,8 +105,8 @@ class sync_queue {
 
     /// Syncs the memory and calls post_wr(wr_id), which returns 0 or an errno value; so does this.
     template <class function>
-    int post(const void *op_context, const ibv_sge &memory, access device_access,
-             const function &post_wr) noexcept {
+    [[gnu::noinline]] int post(const void *op_context, const ibv_sge &memory, access device_access,
+                               const function &post_wr) noexcept {
         // Requests are posted in the order of the list.
         const std::lock_guard guard(post_lock_);
         sync_request *const request = begin(op_context, memory, device_access);
@@ -139,8 +139,9 @@ int create_sync_queue(const rpma_peer &peer, bool is_ordered,
 /// Posts with syncs if the queue needs them: queue may be nullptr. post_wr(wr_id) returns 0 or an
 /// errno value; so does this.
 template <class function>
-int post_synced(sync_queue *queue, const void *op_context, const ibv_sge &memory,
-                access device_access, const function &post_wr) noexcept {
+[[gnu::always_inline]] inline int post_synced(sync_queue *queue, const void *op_context,
+                                              const ibv_sge &memory, access device_access,
+                                              const function &post_wr) noexcept {
     if (queue == nullptr) [[likely]]
         return post_wr(std::uint64_t{reinterpret_cast<std::uintptr_t>(op_context)});
     return queue->post(op_context, memory, device_access, post_wr);

@@ -98,11 +98,13 @@ unsigned to_send_flags(std::uint32_t flags) noexcept {
 }
 
 /// operation: "an atomic write", for the message.
-int fail_post(int error, const char *operation) noexcept {
+[[gnu::cold, gnu::noinline]] int fail_post(int error, const char *operation) noexcept {
     return fail(error, "cannot post %s: %s", operation, strerrordesc_np(error));
 }
 
-int post(const coherdma_qp &qp, ibv_send_wr &wr, const char *operation) noexcept {
+// Inline: rpma.insn_count counts the instructions of a flush.
+[[gnu::always_inline]] inline int post(const coherdma_qp &qp, ibv_send_wr &wr,
+                                       const char *operation) noexcept {
     ibv_send_wr *bad_wr = nullptr;
     const int error = ibv_post_send(qp.ibqp, &wr, &bad_wr);
     return error == 0 ? 0 : fail_post(error, operation);
@@ -155,6 +157,15 @@ int post_compare_and_swap(const coherdma_qp &qp, std::uint64_t wr_id, unsigned s
                 WORD_SIZE);
     std::memcpy(&wr.wr.atomic.swap, value, WORD_SIZE);
     return post(qp, wr, "a compare and swap");
+}
+
+[[gnu::noinline]] int post_native_flush(const coherdma_qp &qp, std::uint64_t wr_id,
+                                        std::uint32_t flags, std::uint32_t rkey,
+                                        std::uint64_t remote_addr, std::uint64_t length,
+                                        bool is_persistent) noexcept {
+    return post_native(
+        *qp.ibqp_ex, wr_id, to_send_flags(flags), "a flush",
+        [&](ibv_qp_ex &ibqp_ex) { add_flush(ibqp_ex, rkey, remote_addr, length, is_persistent); });
 }
 
 } // namespace
@@ -235,22 +246,23 @@ int coherdma_post_flush(const coherdma_qp *qp, uint64_t wr_id, uint32_t flags, u
     if (length == 0 || remote_addr + (length - 1) < remote_addr)
         return fail(EINVAL, "the remote range is empty, or exceeds the address space");
     if (qp->flush_method == COHERDMA_METHOD_NATIVE)
-        return post_native(*qp->ibqp_ex, wr_id, to_send_flags(flags), "a flush",
-                           [&](ibv_qp_ex &ibqp_ex) {
-                               add_flush(ibqp_ex, rkey, remote_addr, length, is_persistent);
-                           });
+        return post_native_flush(*qp, wr_id, flags, rkey, remote_addr, length, is_persistent);
     if (scratch == nullptr || scratch->addr == 0 || scratch->length == 0)
         return fail(EINVAL, "scratch must be at least one byte of registered memory");
     // Reads the last bytes of the range, and none outside it.
-    const auto num_bytes =
-        static_cast<std::uint32_t>(std::min<std::uint64_t>({length, scratch->length, WORD_SIZE}));
-    ibv_sge sge = {scratch->addr, num_bytes, scratch->lkey};
-    ibv_send_wr wr = {};
+    const auto num_bytes = static_cast<std::uint32_t>(
+        std::min(length, std::uint64_t{std::min(scratch->length, WORD_SIZE)}));
+    ibv_sge sge = {.addr = scratch->addr, .length = num_bytes, .lkey = scratch->lkey};
+    // The members that an RDMA Read has: to set all others to zero takes as many instructions as
+    // the rest of this function.
+    ibv_send_wr wr;
     wr.wr_id = wr_id;
+    wr.next = nullptr;
     wr.sg_list = &sge;
     wr.num_sge = 1;
     wr.opcode = IBV_WR_RDMA_READ;
     wr.send_flags = to_send_flags(flags);
+    wr.imm_data = 0;
     wr.wr.rdma.remote_addr = remote_addr + (length - num_bytes);
     wr.wr.rdma.rkey = rkey;
     return post(*qp, wr, "an RDMA Read");

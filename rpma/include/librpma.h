@@ -34,7 +34,8 @@ extern "C" {
 #define RPMA_E_NO_EVENT (-100006)        /* no event is there */
 #define RPMA_E_AGAIN (-100007)           /* temporary: call again */
 #define RPMA_E_SHARED_CHANNEL (-100008)  /* the completion channel is shared: rpma_conn_wait() */
-#define RPMA_E_NOT_SHARED_CHNL (-100009) /* the completion channel is not shared: rpma_cq_wait() */
+#define RPMA_E_NOT_SHARED_CHNL (-100009) /* the completion channel is not shared: rpma_cq_wait()   \
+                                          */
 
 /* Returns the error as text; never NULL. */
 const char *rpma_err_2str(int ret);
@@ -143,7 +144,8 @@ int rpma_conn_cfg_get_rq_size(const struct rpma_conn_cfg *cfg, uint32_t *rq_size
 int rpma_conn_cfg_set_srq(struct rpma_conn_cfg *cfg, struct rpma_srq *srq);
 int rpma_conn_cfg_get_srq(const struct rpma_conn_cfg *cfg, struct rpma_srq **srq_ptr);
 
-/* -- endpoint: listens for connection requests --------------------------------------------------- */
+/* -- endpoint: listens for connection requests ---------------------------------------------------
+ */
 
 struct rpma_ep;
 struct rpma_conn_req;
@@ -155,7 +157,8 @@ int rpma_ep_get_fd(const struct rpma_ep *ep, int *fd);
 int rpma_ep_next_conn_req(struct rpma_ep *ep, const struct rpma_conn_cfg *cfg,
                           struct rpma_conn_req **req_ptr);
 
-/* -- connection request, of this side or of a peer ------------------------------------------------ */
+/* -- connection request, of this side or of a peer ------------------------------------------------
+ */
 
 struct rpma_conn;
 

@@ -64,9 +64,9 @@ enum coherdma_post_flags {
     /* Of atomic writes: never by COHERDMA_METHOD_INLINE_WRITE, which can be torn, but by compare
      * and swap; or EOPNOTSUPP. */
     COHERDMA_POST_NEVER_TORN = 1 << 2,
-    /* Of flushes: into persistent memory. COHERDMA_METHOD_NATIVE requires IBV_ACCESS_FLUSH_PERSISTENT
-     * then; COHERDMA_METHOD_RDMA_READ is the same as without: that data in the peer's memory is
-     * persistent is for the peer to know. */
+    /* Of flushes: into persistent memory. COHERDMA_METHOD_NATIVE requires
+     * IBV_ACCESS_FLUSH_PERSISTENT then; COHERDMA_METHOD_RDMA_READ is the same as without: that data
+     * in the peer's memory is persistent is for the peer to know. */
     COHERDMA_POST_PERSISTENT = 1 << 3,
 };
 

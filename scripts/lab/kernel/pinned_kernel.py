@@ -69,7 +69,9 @@ def download(pin: Pin, folder: str) -> str:
     path = os.path.join(folder, os.path.basename(pin.file_name))
     try:
         mirror, _ = packages.find_mirrors()
-        packages.download_file(f"{mirror.rstrip('/')}/{pin.file_name}", path, pin.size, pin.sha256)
+        packages.download_file(
+            f"{mirror.rstrip('/')}/{pin.file_name}", path, pin.size, pin.sha256
+        )
         return path
     except Unavailable as problem:
         mirror_problem = str(problem)
@@ -92,5 +94,7 @@ def get_package(pin: Pin) -> str:
         download(pin, entry)
         return {"version": pin.version}
 
-    entry = cache.get_or_build(CACHE_KIND, f"{pin.version}-{pin.sha256[:8]}", download_entry, [name])
+    entry = cache.get_or_build(
+        CACHE_KIND, f"{pin.version}-{pin.sha256[:8]}", download_entry, [name]
+    )
     return os.path.join(entry, name)
