@@ -34,8 +34,7 @@ extern "C" {
 #define RPMA_E_NO_EVENT (-100006)        /* no event is there */
 #define RPMA_E_AGAIN (-100007)           /* temporary: call again */
 #define RPMA_E_SHARED_CHANNEL (-100008)  /* the completion channel is shared: rpma_conn_wait() */
-#define RPMA_E_NOT_SHARED_CHNL (-100009) /* the completion channel is not shared: rpma_cq_wait()   \
-                                          */
+#define RPMA_E_NOT_SHARED_CHNL (-100009) /* the completion channel is not shared: use the CQ */
 
 /* Returns the error as text; never NULL. */
 const char *rpma_err_2str(int ret);

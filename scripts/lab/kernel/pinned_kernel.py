@@ -69,9 +69,7 @@ def download(pin: Pin, folder: str) -> str:
     path = os.path.join(folder, os.path.basename(pin.file_name))
     try:
         mirror, _ = packages.find_mirrors()
-        packages.download_file(
-            f"{mirror.rstrip('/')}/{pin.file_name}", path, pin.size, pin.sha256
-        )
+        packages.download_file(f"{mirror.rstrip('/')}/{pin.file_name}", path, pin.size, pin.sha256)
         return path
     except Unavailable as problem:
         mirror_problem = str(problem)
