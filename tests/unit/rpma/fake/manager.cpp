@@ -21,8 +21,8 @@ struct fake_event_channel : rdma_event_channel {
     std::deque<fake_event *> events;
 };
 
-rdma_cm_id *newest_id = nullptr;
-rdma_cm_id *listening_id = nullptr;
+thread_local rdma_cm_id *newest_id = nullptr;
+thread_local rdma_cm_id *listening_id = nullptr;
 sockaddr_in addr;
 
 /// 0, or -1 with errno.

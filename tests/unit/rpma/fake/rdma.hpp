@@ -43,7 +43,7 @@ extern device_settings settings;
 
 ibv_context *context();
 
-/// Arguments of the last calls.
+/// Arguments of the last calls of this thread.
 struct arguments {
     std::vector<unsigned> access; ///< of each ibv_reg_mr() since reset() or clear()
     std::vector<int> cqe;         ///< of each ibv_create_cq() since then
@@ -59,7 +59,7 @@ struct arguments {
     int advice = 0;
     std::uint32_t advice_flags = 0;
 };
-extern arguments last;
+extern thread_local arguments last;
 
 /// The requests posted since the last call, each as text, separated by " | ".
 std::string take_posts();
@@ -72,7 +72,7 @@ std::string take_syncs();
 /// Appends an event to the queue of the id's channel. id: nullptr: the listening id.
 void post_event(rdma_cm_event_type type, const std::string &private_data = "",
                 rdma_cm_id *id = nullptr);
-/// The id that was created last, and the CQs that live, in the order of creation.
+/// Of this thread: the id that was created last, and the CQs that live, in the order of creation.
 rdma_cm_id *last_id();
 std::vector<ibv_cq *> cqs();
 /// Appends an event of the CQ to the queue of its channel.

@@ -5,18 +5,24 @@
 #include "rdma.hpp"
 #include "state.hpp"
 
+#include "../../dapl/fake/tsan_ordering.hpp"
+
 #include <coherdma/coherdma.h>
 #include <cstdio>
+#include <mutex>
 #include <utility>
 
 namespace fake {
 
 namespace {
 
+std::mutex lock; // of syncs
 std::string syncs;
 
 int record(const char *name, const coherdma_range *list, std::size_t count,
            std::uint32_t argument = 0) {
+    const tsan_ignore ignore;
+    const std::lock_guard guard(lock);
     for (std::size_t i = 0; i != count; ++i) {
         char text[120];
         std::snprintf(text, sizeof text, "%s%s %p+%zu %#x", syncs.empty() ? "" : " | ", name,

@@ -14,7 +14,7 @@
 namespace fake {
 
 device_settings settings;
-arguments last;
+thread_local arguments last;
 
 namespace {
 
@@ -25,9 +25,15 @@ struct fake_channel : ibv_comp_channel {
     std::deque<ibv_cq *> events;
 };
 
-std::vector<ibv_cq *> live_cqs;
+thread_local std::vector<ibv_cq *> live_cqs;
 int poll_result = 0;
 ibv_pd *kept_pd = nullptr;
+
+/// The transport type of the settings; other threads may read it.
+void set_transport_type() {
+    if (device.transport_type != settings.transport_type)
+        device.transport_type = settings.transport_type;
+}
 
 /// nullptr with errno: the call has failed.
 template <class object_type>
@@ -140,7 +146,7 @@ namespace {
 ibv_mr *register_memory(ibv_pd *pd, void *addr, std::size_t length, unsigned access) {
     check_object(pd, "PD");
     last.access.push_back(access);
-    device.transport_type = settings.transport_type;
+    set_transport_type();
     auto *const mr = create<ibv_mr>("ibv_reg_mr");
     if (mr == nullptr)
         return nullptr;
@@ -172,7 +178,7 @@ int ibv_query_device(ibv_context *, ibv_device_attr *attr) {
 }
 
 ibv_pd *ibv_alloc_pd(ibv_context *context) {
-    device.transport_type = settings.transport_type;
+    set_transport_type();
     auto *const pd = create<ibv_pd>("ibv_alloc_pd");
     if (pd == nullptr)
         return nullptr;
