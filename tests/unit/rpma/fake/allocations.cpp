@@ -6,6 +6,7 @@
 #include "objects.hpp"
 
 #include <atomic>
+#include <cstddef>
 #include <cstdlib>
 #include <new>
 
