@@ -19,8 +19,9 @@ namespace fake {
 
 namespace {
 
-std::mutex lock; // of posts
+std::mutex lock; // of posts and wr_ids
 std::string posts;
+std::vector<std::uint64_t> wr_ids;
 
 [[gnu::format(printf, 1, 2)]] std::string format(const char *text, ...) {
     char line[200];
@@ -31,11 +32,12 @@ std::string posts;
     return line;
 }
 
-int record(const std::string &text) {
+int record(std::uint64_t wr_id, const std::string &text) {
     if (const int error = call(POST))
         return error;
     const tsan_ignore ignore;
     const std::lock_guard guard(lock);
+    wr_ids.push_back(wr_id);
     posts += (posts.empty() ? "" : " | ") + text;
     return 0;
 }
@@ -90,7 +92,7 @@ int post_send(ibv_qp *qp, ibv_send_wr *wr, ibv_send_wr **) {
             to_text(wr->sg_list, wr->num_sge, wr->send_flags);
     if (wr->opcode != IBV_WR_SEND && wr->opcode != IBV_WR_SEND_WITH_IMM)
         text += format(", remote %#" PRIx64 " rkey %#x", wr->wr.rdma.remote_addr, wr->wr.rdma.rkey);
-    return record(text);
+    return record(wr->wr_id, text);
 }
 
 std::string to_text(const ibv_recv_wr &wr) {
@@ -100,11 +102,11 @@ std::string to_text(const ibv_recv_wr &wr) {
 }
 int post_recv(ibv_qp *qp, ibv_recv_wr *wr, ibv_recv_wr **) {
     check_object(qp, "QP");
-    return record(to_text(*wr));
+    return record(wr->wr_id, to_text(*wr));
 }
 int post_srq_recv(ibv_srq *srq, ibv_recv_wr *wr, ibv_recv_wr **) {
     check_object(srq, "SRQ");
-    return record("SRQ " + to_text(*wr));
+    return record(wr->wr_id, "SRQ " + to_text(*wr));
 }
 
 // A QP with native operations, which wr_complete() posts.
@@ -121,7 +123,7 @@ void wr_start(ibv_qp_ex *qp) {
     to_fake_qp(qp).request.clear();
 }
 int wr_complete(ibv_qp_ex *qp) {
-    return record(to_fake_qp(qp).request);
+    return record(qp->wr_id, to_fake_qp(qp).request);
 }
 void wr_atomic_write(ibv_qp_ex *qp, std::uint32_t rkey, std::uint64_t remote_addr,
                      const void *value) {
@@ -154,10 +156,15 @@ void set_post_ops(ibv_context_ops &ops) {
 
 void reset_posts() {
     posts.clear();
+    wr_ids.clear();
 }
 
 std::string take_posts() {
     return std::exchange(posts, "");
+}
+
+std::vector<std::uint64_t> take_wr_ids() {
+    return std::exchange(wr_ids, {});
 }
 
 ibv_qp *create_qp(const ibv_qp_init_attr_ex &attr) {
@@ -179,6 +186,7 @@ ibv_qp *create_qp(const ibv_qp_init_attr_ex &attr) {
     ibqp.qp_type = attr.qp_type;
     ibqp.send_cq = attr.send_cq;
     ibqp.recv_cq = attr.recv_cq;
+    ibqp.srq = attr.srq;
     qp->ex.wr_start = wr_start;
     qp->ex.wr_complete = wr_complete;
     if ((ops & IBV_QP_EX_WITH_ATOMIC_WRITE) != 0)

@@ -63,6 +63,8 @@ extern thread_local arguments last;
 
 /// The requests posted since the last call, each as text, separated by " | ".
 std::string take_posts();
+/// The wr_id of each request posted since the last call.
+std::vector<std::uint64_t> take_wr_ids();
 /// Fails ibv_post_send(), ibv_post_recv(), ibv_post_srq_recv() and wr_complete().
 constexpr const char *POST = "post";
 
@@ -80,6 +82,8 @@ void post_cq_event(ibv_cq *cq);
 /// What ibv_poll_cq() returns from now on; of 1 and more: with completions of wr_id 1 and so on.
 void set_poll_result(int result);
 
+/// The next ibv_poll_cq() returns these, and those after it none.
+void set_completions(const std::vector<ibv_wc> &completions);
 /// Deallocates the PD that was kept.
 void free_kept_pd();
 

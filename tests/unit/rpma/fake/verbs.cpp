@@ -27,6 +27,7 @@ struct fake_channel : ibv_comp_channel {
 
 thread_local std::vector<ibv_cq *> live_cqs;
 int poll_result = 0;
+std::vector<ibv_wc> completions; ///< if there are any, in place of poll_result
 ibv_pd *kept_pd = nullptr;
 
 /// The transport type of the settings; other threads may read it.
@@ -87,6 +88,12 @@ int req_notify_cq(ibv_cq *cq, int solicited_only) {
 
 int poll_cq(ibv_cq *cq, int num_entries, ibv_wc *wc) {
     check_object(cq, "CQ");
+    if (!completions.empty()) {
+        const int num_polled = std::min(num_entries, static_cast<int>(completions.size()));
+        std::copy_n(completions.begin(), num_polled, wc);
+        completions.clear();
+        return num_polled;
+    }
     for (int i = 0; i < std::min(num_entries, poll_result); ++i) {
         wc[i] = {};
         wc[i].wr_id = static_cast<std::uint64_t>(i) + 1;
@@ -104,6 +111,7 @@ void reset_verbs() {
     settings = {};
     last = {};
     poll_result = 0;
+    completions.clear();
     live_cqs.clear();
     device = {};
     device.transport_type = IBV_TRANSPORT_IB;
@@ -126,6 +134,10 @@ std::vector<ibv_cq *> cqs() {
 
 void post_cq_event(ibv_cq *cq) {
     static_cast<fake_channel *>(cq->channel)->events.push_back(cq);
+}
+
+void set_completions(const std::vector<ibv_wc> &list) {
+    completions = list;
 }
 
 void free_kept_pd() {

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// A device that is not coherent: each request syncs its memory before it is posted and after its
+// completion, which has the program's wr_id; and what a peer may access is synced around all that a
+// peer may learn from.
+
+#include "connection.hpp"
+
+#include <algorithm>
+#include <coherdma/coherdma.h>
+
+using namespace fake;
+
+namespace {
+
+int reset_sync(void **state) {
+    const int ret = reset(state);
+    settings.needs_sync = true;
+    return ret;
+}
+
+rpma_cq *get_cq(const connection &connected) {
+    rpma_cq *cq = nullptr;
+    assert_int_equal(rpma_conn_get_cq(connected.conn, &cq), 0);
+    return cq;
+}
+
+ibv_wc make_wc(std::uint64_t wr_id, ibv_wc_opcode opcode, ibv_wc_status status = IBV_WC_SUCCESS) {
+    ibv_wc wc = {};
+    wc.wr_id = wr_id;
+    wc.opcode = opcode;
+    wc.status = status;
+    return wc;
+}
+
+/// The wr_id that the program gets of this CQE.
+std::uint64_t complete(rpma_cq *cq, const ibv_wc &completion) {
+    set_completions({completion});
+    ibv_wc wc = {};
+    assert_int_equal(rpma_cq_get_wc(cq, 1, &wc, nullptr), 0);
+    assert_int_equal(wc.opcode, completion.opcode);
+    assert_int_equal(wc.status, completion.status);
+    return wc.wr_id;
+}
+
+/// The wr_id of the one request that has been posted.
+std::uint64_t posted_wr_id() {
+    const std::vector<std::uint64_t> wr_ids = take_wr_ids();
+    assert_int_equal(wr_ids.size(), 1);
+    take_posts();
+    return wr_ids.front();
+}
+
+bool has_sync(const std::string &syncs, const std::string &text) {
+    return syncs.find(text) != std::string::npos;
+}
+
+const char *const for_device_read = "for device 0x10030+8 0x10";
+const char *const for_device_write = "for device 0x10030+8 0x20";
+const char *const for_cpu_write = "for CPU 0x10030+8 0x20";
+
+void read_syncs_its_sink(void **) {
+    connection connected;
+    take_syncs();
+    assert_int_equal(rpma_read(connected.conn, connected.local, 0x30, connected.remote, 0, 8, 3,
+                               to_context(0x77)),
+                     0);
+    assert_true(has_sync(take_syncs(), for_device_write));
+    const std::uint64_t wr_id = posted_wr_id();
+    assert_int_equal(complete(get_cq(connected), make_wc(wr_id, IBV_WC_RDMA_READ)), 0x77);
+    assert_string_equal(take_syncs().c_str(), for_cpu_write);
+}
+
+void sends_and_writes_sync_their_source(void **) {
+    connection connected;
+    for (int i = 0; i != 4; ++i) {
+        take_syncs();
+        rpma_conn *const conn = connected.conn;
+        const void *const op_context = to_context(0x77);
+        assert_int_equal(
+            i == 0   ? rpma_send(conn, connected.local, 0x30, 8, 3, op_context)
+            : i == 1 ? rpma_send_with_imm(conn, connected.local, 0x30, 8, 3, 1, op_context)
+            : i == 2 ? rpma_write(conn, connected.remote, 0, connected.local, 0x30, 8, 3,
+                                  op_context)
+                     : rpma_write_with_imm(conn, connected.remote, 0, connected.local, 0x30, 8, 3,
+                                           1, op_context),
+            0);
+        // Also what the peer may access when it learns of this.
+        const std::string syncs = take_syncs();
+        assert_true(has_sync(syncs, for_device_read));
+        assert_true(has_sync(syncs, "batch 0x10000+"));
+        assert_int_equal(complete(get_cq(connected), make_wc(posted_wr_id(), IBV_WC_SEND)), 0x77);
+        assert_string_equal(take_syncs().c_str(), "");
+    }
+}
+
+// A completed receive: the peer may have written before it sent.
+void receive_syncs_its_buffer_and_what_peer_writes(void **) {
+    connection connected;
+    for (const ibv_wc_opcode opcode : {IBV_WC_RECV, IBV_WC_RECV_RDMA_WITH_IMM}) {
+        take_syncs();
+        assert_int_equal(rpma_recv(connected.conn, connected.local, 0x30, 8, to_context(0x77)), 0);
+        assert_string_equal(take_syncs().c_str(), for_device_write);
+        assert_int_equal(complete(get_cq(connected), make_wc(posted_wr_id(), opcode)), 0x77);
+        const std::string syncs = take_syncs();
+        assert_int_equal(syncs.rfind(for_cpu_write, 0), 0);
+        assert_true(has_sync(syncs, "batch 0x10000+9223372036854775807 " +
+                                        std::string(COHERDMA_AFTER_WRITE == 4 ? "0x4" : "?")));
+    }
+}
+
+void only_memory_for_peers_is_synced_for_them(void **) {
+    connection connected;
+    assert_int_equal(rpma_mr_dereg(&connected.local), 0);
+    const auto addr = [](int usage) {
+        return reinterpret_cast<void *>(std::uintptr_t{0x10000} *
+                                        static_cast<std::uintptr_t>(usage));
+    };
+    rpma_mr_local *mrs[8] = {};
+    for (int i = 0; i != 8; ++i)
+        assert_int_equal(rpma_mr_reg(connected.peer, addr(1 << i), 64, 1 << i, &mrs[i]), 0);
+    take_syncs();
+    assert_int_equal(rpma_send(connected.conn, nullptr, 0, 0, 3, nullptr), 0);
+    std::string syncs = take_syncs();
+    assert_true(has_sync(syncs, "batch 0x10000+64 0x1"));
+    assert_true(has_sync(syncs, "batch 0x80000+64 0x2"));
+    for (const char *const other : {"0x20000", "0x40000", "0x200000", "0x400000", "0x800000"})
+        assert_false(has_sync(syncs, other));
+    for (rpma_mr_local *&mr : mrs)
+        assert_int_equal(rpma_mr_dereg(&mr), 0);
+    take_syncs();
+    assert_int_equal(rpma_send(connected.conn, nullptr, 0, 0, 3, nullptr), 0);
+    assert_false(has_sync(take_syncs(), "batch"));
+    assert_int_equal(rpma_mr_reg(connected.peer, addr(1), 64, ALL_USAGES, &connected.local), 0);
+}
+
+// Requests without a completion of their own.
+void completion_completes_earlier_requests(void **) {
+    connection connected;
+    for (const std::size_t offset : {0x30U, 0x130U, 0x230U})
+        assert_int_equal(rpma_read(connected.conn, connected.local, offset, connected.remote, 0, 8,
+                                   1, to_context(offset)),
+                         0);
+    assert_int_equal(rpma_write(connected.conn, connected.remote, 0, connected.local, 0x30, 8, 3,
+                                to_context(0x77)),
+                     0);
+    const std::vector<std::uint64_t> wr_ids = take_wr_ids();
+    take_syncs();
+    assert_int_equal(complete(get_cq(connected), make_wc(wr_ids.back(), IBV_WC_RDMA_WRITE)), 0x77);
+    assert_string_equal(take_syncs().c_str(), "for CPU 0x10030+8 0x20 | for CPU 0x10130+8 0x20 | "
+                                              "for CPU 0x10230+8 0x20");
+}
+
+void srq_completes_in_any_order(void **) {
+    rpma_peer *peer = create_peer();
+    rpma_srq *srq = nullptr;
+    rpma_cq *rcq = nullptr;
+    rpma_mr_local *mr = nullptr;
+    assert_int_equal(rpma_srq_new(peer, nullptr, &srq), 0);
+    assert_int_equal(rpma_srq_get_rcq(srq, &rcq), 0);
+    assert_int_equal(rpma_mr_reg(peer, reinterpret_cast<void *>(LOCAL_ADDR), 4096,
+                                 RPMA_MR_USAGE_RECV, &mr),
+                     0);
+    for (const std::size_t offset : {0x100U, 0x200U, 0x300U})
+        assert_int_equal(rpma_srq_recv(srq, mr, offset, 8, to_context(offset)), 0);
+    const std::vector<std::uint64_t> wr_ids = take_wr_ids();
+    take_syncs();
+    for (const std::size_t i : {2U, 0U}) {
+        assert_int_equal(complete(rcq, make_wc(wr_ids[i], IBV_WC_RECV)), 0x100 * (i + 1));
+        assert_string_equal(take_syncs().c_str(),
+                            i == 2 ? "for CPU 0x10300+8 0x20" : "for CPU 0x10100+8 0x20");
+    }
+    assert_int_equal(rpma_mr_dereg(&mr), 0);
+    assert_int_equal(rpma_srq_delete(&srq), 0); // with an outstanding receive
+    assert_int_equal(rpma_peer_delete(&peer), 0);
+}
+
+void flush_and_atomic_write_have_wr_id_of_program(void **) {
+    connection connected;
+    assert_int_equal(rpma_flush(connected.conn, connected.remote, 0, 8, RPMA_FLUSH_TYPE_VISIBILITY,
+                                3, to_context(0x77)),
+                     0);
+    assert_int_equal(complete(get_cq(connected), make_wc(posted_wr_id(), IBV_WC_RDMA_READ)), 0x77);
+    assert_int_equal(
+        rpma_atomic_write(connected.conn, connected.remote, 0, "abcdefgh", 3, to_context(0x78)),
+        0);
+    assert_int_equal(complete(get_cq(connected), make_wc(posted_wr_id(), IBV_WC_RDMA_WRITE)), 0x78);
+}
+
+void failed_post_is_not_completed(void **) {
+    connection connected;
+    for (int i = 0; i != 100; ++i) {
+        fail_calls(POST, ENOMEM);
+        assert_int_equal(rpma_read(connected.conn, connected.local, 0x30, connected.remote, 0, 8,
+                                   3, to_context(0x77)),
+                         RPMA_E_PROVIDER);
+        assert_int_equal(errno, ENOMEM);
+        fail_none();
+    }
+    assert_true(count_allocations() < 50); // one request is used again
+    assert_int_equal(rpma_write(connected.conn, connected.remote, 0, connected.local, 0x30, 8, 3,
+                                to_context(0x78)),
+                     0);
+    take_syncs();
+    assert_int_equal(complete(get_cq(connected), make_wc(posted_wr_id(), IBV_WC_RDMA_WRITE)), 0x78);
+    assert_string_equal(take_syncs().c_str(), "");
+    fail_allocation(1);
+    assert_int_equal(rpma_send(connected.conn, nullptr, 0, 0, 3, nullptr), 0); // a free one
+    assert_int_equal(rpma_send(connected.conn, nullptr, 0, 0, 3, nullptr), RPMA_E_PROVIDER);
+    assert_int_equal(errno, ENOMEM);
+    fail_allocation(0);
+}
+
+// siw completes some Reads twice.
+void second_completion_has_wr_id_and_no_sync(void **) {
+    connection connected;
+    assert_int_equal(rpma_read(connected.conn, connected.local, 0x30, connected.remote, 0, 8, 3,
+                               to_context(0x77)),
+                     0);
+    const ibv_wc wc = make_wc(posted_wr_id(), IBV_WC_RDMA_READ);
+    take_syncs();
+    assert_int_equal(complete(get_cq(connected), wc), 0x77);
+    assert_string_equal(take_syncs().c_str(), for_cpu_write);
+    assert_int_equal(complete(get_cq(connected), wc), 0x77);
+    assert_string_equal(take_syncs().c_str(), "");
+}
+
+// The status of the last CQEs of a QP in error.
+void flushed_requests_have_wr_id_of_program(void **) {
+    connection connected;
+    assert_int_equal(rpma_recv(connected.conn, connected.local, 0x30, 8, to_context(0x77)), 0);
+    const std::uint64_t wr_id = posted_wr_id();
+    take_syncs();
+    assert_int_equal(complete(get_cq(connected),
+                              make_wc(wr_id, static_cast<ibv_wc_opcode>(0), IBV_WC_WR_FLUSH_ERR)),
+                     0x77);
+    assert_false(has_sync(take_syncs(), "batch")); // no peer has sent
+}
+
+void request_and_connection_share_receives(void **) {
+    rpma_peer *peer = create_peer();
+    rpma_mr_local *mr = nullptr;
+    assert_int_equal(rpma_mr_reg(peer, reinterpret_cast<void *>(LOCAL_ADDR), 4096, ALL_USAGES, &mr),
+                     0);
+    rpma_conn_req *req = nullptr;
+    rpma_conn *conn = nullptr;
+    assert_int_equal(rpma_conn_req_new(peer, "192.0.2.1", "7204", nullptr, &req), 0);
+    assert_int_equal(rpma_conn_req_recv(req, mr, 0x30, 8, to_context(0x77)), 0);
+    take_syncs();
+    assert_int_equal(rpma_conn_req_connect(&req, nullptr, &conn), 0);
+    assert_true(has_sync(take_syncs(), "batch 0x10000+4096"));
+    rpma_cq *cq = nullptr;
+    assert_int_equal(rpma_conn_get_cq(conn, &cq), 0);
+    assert_int_equal(complete(cq, make_wc(posted_wr_id(), IBV_WC_RECV)), 0x77);
+    // Events: the peer may disconnect when it has written.
+    take_syncs();
+    post_event(RDMA_CM_EVENT_DISCONNECTED, "", last_id());
+    rpma_conn_event event;
+    assert_int_equal(rpma_conn_next_event(conn, &event), 0);
+    assert_true(has_sync(take_syncs(), "batch 0x10000+4096 0x4"));
+    assert_int_equal(rpma_conn_delete(&conn), 0);
+    assert_int_equal(rpma_mr_dereg(&mr), 0);
+    assert_int_equal(rpma_peer_delete(&peer), 0);
+}
+
+void coherent_device_is_not_synced(void **) {
+    settings.needs_sync = false;
+    {
+        connection connected;
+        assert_int_equal(rpma_read(connected.conn, connected.local, 0x30, connected.remote, 0, 8,
+                                   3, to_context(0x77)),
+                         0);
+        assert_int_equal(complete(get_cq(connected), make_wc(posted_wr_id(), IBV_WC_RDMA_READ)),
+                         0x77);
+    }
+    assert_string_equal(take_syncs().c_str(), "");
+}
+
+} // namespace
+
+int main() {
+#define SYNC_TEST(function) cmocka_unit_test_setup_teardown(function, reset_sync, check)
+    const CMUnitTest tests[] = {
+        SYNC_TEST(read_syncs_its_sink),
+        SYNC_TEST(sends_and_writes_sync_their_source),
+        SYNC_TEST(receive_syncs_its_buffer_and_what_peer_writes),
+        SYNC_TEST(only_memory_for_peers_is_synced_for_them),
+        SYNC_TEST(completion_completes_earlier_requests),
+        SYNC_TEST(srq_completes_in_any_order),
+        SYNC_TEST(flush_and_atomic_write_have_wr_id_of_program),
+        SYNC_TEST(failed_post_is_not_completed),
+        SYNC_TEST(second_completion_has_wr_id_and_no_sync),
+        SYNC_TEST(flushed_requests_have_wr_id_of_program),
+        SYNC_TEST(request_and_connection_share_receives),
+        SYNC_TEST(coherent_device_is_not_synced),
+    };
+    return cmocka_run_group_tests(tests, nullptr, nullptr);
+}
