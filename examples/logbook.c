@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * A logbook: a writer appends records to the memory of a keeper by librpma, so that the keeper
- * never sees a part of a record: it writes the record, flushes it, and then sets the length
- * atomically.
+ * never sees a part of a record: it reads the length, writes the record, flushes it, and then sets
+ * the new length atomically.
  *
  *     logbook ADDRESS [RECORD...]     ADDRESS: of an RDMA device of this machine
  *
@@ -76,7 +76,7 @@ static void wait_completion(struct rpma_conn *conn) {
 }
 
 /* Offers the logbook to one writer, and returns when it has disconnected. */
-static void keep(const char *address, const struct logbook *logbook, struct rpma_peer *peer,
+static void keep(const char *address, struct logbook *logbook, struct rpma_peer *peer,
                  int ready_fd) {
     struct rpma_mr_local *mr = NULL;
     struct rpma_ep *ep = NULL;
@@ -84,9 +84,12 @@ static void keep(const char *address, const struct logbook *logbook, struct rpma
     struct rpma_conn *conn = NULL;
     char descriptor[64];
     size_t descriptor_size = 0;
-    check(rpma_mr_reg(peer, (void *)(uintptr_t)logbook, sizeof *logbook,
-                      RPMA_MR_USAGE_WRITE_DST | RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY, &mr),
+    check(rpma_mr_reg(peer, logbook, sizeof *logbook,
+                      RPMA_MR_USAGE_READ_SRC | RPMA_MR_USAGE_WRITE_DST |
+                          RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY,
+                      &mr),
           "memory region");
+    logbook->length = (uint64_t)snprintf(logbook->text, MAX_TEXT, "logbook opened\n");
     check(rpma_mr_get_descriptor_size(mr, &descriptor_size), "descriptor");
     check(descriptor_size <= sizeof descriptor ? 0 : RPMA_E_NOMEM, "descriptor");
     check(rpma_mr_get_descriptor(mr, descriptor), "descriptor");
@@ -112,12 +115,18 @@ static void append_records(const char *address, char **records, int num_records)
     struct rpma_mr_remote *remote = NULL;
     char *record = new_page();
     uint64_t length = 0;
-    check(rpma_mr_reg(peer, record, PAGE, RPMA_MR_USAGE_WRITE_SRC, &local), "memory region");
+    check(rpma_mr_reg(peer, record, PAGE, RPMA_MR_USAGE_READ_DST | RPMA_MR_USAGE_WRITE_SRC, &local),
+          "memory region");
     check(rpma_conn_req_new(peer, address, PORT, NULL, &request), "request");
     check(rpma_conn_req_connect(&request, NULL, &conn), "connect");
     expect_event(conn, RPMA_CONN_ESTABLISHED);
     check(rpma_conn_get_private_data(conn, &data), "private data");
     check(rpma_mr_remote_from_descriptor(data.ptr, data.len, &remote), "descriptor");
+    check(rpma_read(conn, local, 0, remote, offsetof(struct logbook, length), sizeof length,
+                    RPMA_F_COMPLETION_ALWAYS, NULL),
+          "read");
+    wait_completion(conn);
+    memcpy(&length, record, sizeof length);
     for (int i = 0; i < num_records; ++i) {
         const size_t offset = offsetof(struct logbook, text) + length;
         const int size = snprintf(record, PAGE, "%s\n", records[i]);
