@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// libFuzzer: any descriptor that a peer may send to librpma is parsed or refused, and what is parsed
-// is what it says.
+// libFuzzer: any descriptor that a peer may send to librpma is parsed or refused, and what is
+// parsed is what it says.
 
 #include <cstdint>
 #include <cstdlib>

@@ -4,6 +4,8 @@
 
 #include "create_cases.hpp"
 
+#include <algorithm>
+
 using namespace fake;
 
 namespace {
@@ -12,8 +14,8 @@ struct deleted_conn {
     rpma_conn *conn = nullptr;
     explicit deleted_conn(fixture &fixture) {
         rpma_conn_req *req = nullptr;
-        assert_int_equal(
-            rpma_conn_req_new(fixture.peer, "192.0.2.1", "7204", fixture.cfg, &req), 0);
+        assert_int_equal(rpma_conn_req_new(fixture.peer, "192.0.2.1", "7204", fixture.cfg, &req),
+                         0);
         assert_int_equal(rpma_conn_req_connect(&req, nullptr, &conn), 0);
     }
     ~deleted_conn() { assert_int_equal(rpma_conn_delete(&conn), 0); }
@@ -106,7 +108,10 @@ void event_of_cq_channel(void **) {
     fixture fixture;
     assert_int_equal(rpma_conn_cfg_set_rcq_size(fixture.cfg, 10), 0);
     const std::size_t num_cqs = cqs().size();
+    take_calls();
     const deleted_conn connected(fixture);
+    const std::vector<std::string> calls = take_calls();
+    assert_int_equal(std::count(calls.begin(), calls.end(), "ibv_req_notify_cq"), 2);
     const std::vector<ibv_cq *> ibcqs = conn_cqs(num_cqs);
     assert_int_equal(ibcqs.size(), 2);
     assert_ptr_not_equal(ibcqs[0]->channel, ibcqs[1]->channel);
@@ -153,8 +158,7 @@ void event_of_shared_channel(void **) {
             assert_int_equal(rpma_cq_wait(queues[i]), RPMA_E_SHARED_CHANNEL);
             rpma_cq *cq = nullptr;
             bool is_rcq = i == 0;
-            assert_int_equal(rpma_conn_wait(connected.conn, 0, &cq, &is_rcq),
-                             RPMA_E_NO_COMPLETION);
+            assert_int_equal(rpma_conn_wait(connected.conn, 0, &cq, &is_rcq), RPMA_E_NO_COMPLETION);
             assert_null(cq);
             post_cq_event(ibcqs[i]);
             assert_int_equal(rpma_conn_wait(connected.conn, 0, &cq, &is_rcq), 0);
@@ -225,12 +229,8 @@ void null_argument_is_invalid(void **) {
 
 int main() {
     const CMUnitTest tests[] = {
-        TEST(sizes_of_queues),
-        TEST(srq_and_its_cq),
-        TEST(event_of_cq_channel),
-        TEST(event_of_shared_channel),
-        TEST(completions_of_cq),
-        TEST(null_argument_is_invalid),
+        TEST(sizes_of_queues),         TEST(srq_and_its_cq),    TEST(event_of_cq_channel),
+        TEST(event_of_shared_channel), TEST(completions_of_cq), TEST(null_argument_is_invalid),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

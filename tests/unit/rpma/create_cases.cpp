@@ -115,14 +115,12 @@ const std::vector<create_case> create_cases = {
      create_req, destroy_req},
     {"request with a shared channel", [](fixture &fixture) { use_queues(fixture, true, 10); },
      create_req, destroy_req},
-    {"request with an SRQ",
-     [](fixture &fixture) { use_queues(fixture, false, 10, fixture.srq); }, create_req,
-     destroy_req},
+    {"request with an SRQ", [](fixture &fixture) { use_queues(fixture, false, 10, fixture.srq); },
+     create_req, destroy_req},
     {"request with an SRQ without a CQ",
      [](fixture &fixture) { use_queues(fixture, true, 10, fixture.srq_without_cq); }, create_req,
      destroy_req},
-    {"received request",
-     [](fixture &) { post_event(RDMA_CM_EVENT_CONNECT_REQUEST, "request"); },
+    {"received request", [](fixture &) { post_event(RDMA_CM_EVENT_CONNECT_REQUEST, "request"); },
      [](fixture &fixture, created_object &object) {
          return rpma_ep_next_conn_req(fixture.ep, fixture.cfg, object.as<rpma_conn_req>());
      },

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// Each function that creates an object, in all its forms, with the function that deletes the object.
+// Each function that creates an object, in all its forms, with the function that deletes the
+// object.
 #pragma once
 
 #include "fake/rdma.hpp"

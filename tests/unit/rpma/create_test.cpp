@@ -202,9 +202,10 @@ void invalid_connect_deletes_request(void **) {
             find_case(name).prepare(fixture);
             rpma_conn *conn = nullptr;
             take_calls();
-            assert_int_equal(rpma_conn_req_connect(&fixture.req, i == 1   ? &no_bytes
-                                                                 : i == 2 ? &no_pointer
-                                                                          : nullptr,
+            assert_int_equal(rpma_conn_req_connect(&fixture.req,
+                                                   i == 1   ? &no_bytes
+                                                   : i == 2 ? &no_pointer
+                                                            : nullptr,
                                                    i == 0 ? nullptr : &conn),
                              RPMA_E_INVAL);
             assert_null(fixture.req);

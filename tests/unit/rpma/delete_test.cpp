@@ -20,8 +20,7 @@ void create(fixture &fixture, const create_case &test, created_object &object) {
 
 /// RPMA_E_PROVIDER for others.
 const std::map<std::string, int> results = {
-    {"munmap", RPMA_E_INVAL},
-    {"before read", 0}, // a failed sync is only logged
+    {"munmap", RPMA_E_INVAL}, {"before read", 0}, // a failed sync is only logged
 };
 
 void fail_each_call(bool needs_sync) {
@@ -40,7 +39,7 @@ void fail_each_call(bool needs_sync) {
             failed = failed_call();
             fail_none();
             const auto it = results.find(failed);
-            const int result = failed.empty()         ? 0
+            const int result = failed.empty()        ? 0
                                : it != results.end() ? it->second
                                                      : RPMA_E_PROVIDER;
             if (ret != result)

@@ -57,12 +57,28 @@ void mr_descriptor_is_little_endian(void **) {
         std::array<unsigned char, MR_DESC_SIZE + 1> desc = {};
         desc.back() = 0xaa;
         assert_int_equal(rpma_mr_get_descriptor(mr, desc.data()), 0);
-        const unsigned char expected[] = {0x50, 0x40, 0x30, 0x20,
-                                          0x10, 0,    0,    0, // address
-                                          9,    8,    7,    6,
-                                          0,    0,    0,    0, // size
-                                          0x52, 0,    0,    0, // rkey
-                                          static_cast<unsigned char>(usage), 0xaa};
+        const unsigned char expected[] = {0x50,
+                                          0x40,
+                                          0x30,
+                                          0x20,
+                                          0x10,
+                                          0,
+                                          0,
+                                          0, // address
+                                          9,
+                                          8,
+                                          7,
+                                          6,
+                                          0,
+                                          0,
+                                          0,
+                                          0, // size
+                                          0x52,
+                                          0,
+                                          0,
+                                          0, // rkey
+                                          static_cast<unsigned char>(usage),
+                                          0xaa};
         assert_memory_equal(desc.data(), expected, sizeof expected);
         assert_int_equal(rpma_mr_dereg(&mr), 0);
     }
@@ -91,7 +107,7 @@ void check_mr_remote(const unsigned char *desc, std::size_t length) {
     int flush_type = 0;
     assert_int_equal(rpma_mr_remote_get_flush_type(mr, &flush_type), 0);
     assert_int_equal(flush_type, desc[MR_DESC_SIZE - 1] & (RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY |
-                                                            RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT));
+                                                           RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT));
     assert_int_equal(rpma_mr_remote_delete(&mr), 0);
     assert_null(mr);
 }

@@ -143,8 +143,7 @@ void sent_private_data_and_parameters(void **) {
                                                   .len = static_cast<std::uint8_t>(length)};
             rpma_conn *conn = nullptr;
             take_calls();
-            assert_int_equal(rpma_conn_req_connect(&req, length == 0 ? nullptr : &pdata, &conn),
-                             0);
+            assert_int_equal(rpma_conn_req_connect(&req, length == 0 ? nullptr : &pdata, &conn), 0);
             assert_string_equal(take_calls().back().c_str(),
                                 is_passive ? "rdma_accept" : "rdma_connect");
             assert_true(last.private_data == data);
@@ -298,16 +297,11 @@ void connection_has_event_channel(void **) {
 
 int main() {
     const CMUnitTest tests[] = {
-        TEST(conn_event_of_each_cm_event),
-        TEST(active_side_has_private_data_of_reply),
-        TEST(rejection_has_no_private_data),
-        TEST(passive_side_keeps_private_data_of_request),
-        TEST(sent_private_data_and_parameters),
-        TEST(no_event),
-        TEST(endpoint_refuses_other_events),
-        TEST(private_data_out_of_memory),
-        TEST(addresses_and_timeouts),
-        TEST(connection_has_event_channel),
+        TEST(conn_event_of_each_cm_event),      TEST(active_side_has_private_data_of_reply),
+        TEST(rejection_has_no_private_data),    TEST(passive_side_keeps_private_data_of_request),
+        TEST(sent_private_data_and_parameters), TEST(no_event),
+        TEST(endpoint_refuses_other_events),    TEST(private_data_out_of_memory),
+        TEST(addresses_and_timeouts),           TEST(connection_has_event_channel),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

@@ -73,7 +73,7 @@ void flush_beyond_address_space_fails(void **) {
     connection connected;
     const std::uint64_t begin = UINT64_MAX - 15;
     rpma_mr_remote *remote = nullptr;
-    unsigned char desc[21] = {0xf0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 16, 0, 0,
+    unsigned char desc[21] = {0xf0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 16, 0,   0,
                               0,    0,    0,    0,    0,    RKEY, 0,    0,    0,  0xff};
     assert_int_equal(rpma_mr_remote_from_descriptor(desc, sizeof desc, &remote), 0);
     assert_int_equal(flush(connected, remote, 0, 16), 0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// The log: which messages are logged, what the program's function gets, and the lines of the default
-// one in stderr and in the system's log.
+// The log: which messages are logged, what the program's function gets, and the lines of the
+// default one in stderr and in the system's log.
 
 #include "fake/rdma.hpp"
 
@@ -113,10 +113,9 @@ const std::pair<rpma_log_level, void (*)()> loggers[] = {
     {RPMA_LOG_LEVEL_DEBUG, log_debug},
 };
 
-const rpma_log_level levels[] = {RPMA_LOG_DISABLED,     RPMA_LOG_LEVEL_FATAL,
-                                 RPMA_LOG_LEVEL_ERROR,  RPMA_LOG_LEVEL_WARNING,
-                                 RPMA_LOG_LEVEL_NOTICE, RPMA_LOG_LEVEL_INFO,
-                                 RPMA_LOG_LEVEL_DEBUG};
+const rpma_log_level levels[] = {
+    RPMA_LOG_DISABLED,     RPMA_LOG_LEVEL_FATAL, RPMA_LOG_LEVEL_ERROR, RPMA_LOG_LEVEL_WARNING,
+    RPMA_LOG_LEVEL_NOTICE, RPMA_LOG_LEVEL_INFO,  RPMA_LOG_LEVEL_DEBUG};
 
 int reset_log(void **) {
     assert_int_equal(rpma_log_set_function(RPMA_LOG_USE_DEFAULT_FUNCTION), 0);
@@ -228,9 +227,10 @@ void failed_call_logs_reason_and_keeps_errno(void **) {
 }
 
 void default_function_writes_to_system_log_and_stderr(void **) {
-    const std::pair<const char *, int> names[] = {
-        {"*ERROR* ", LOG_ERR}, {"*NOTE*  ", LOG_NOTICE}, {"*INFO*  ", LOG_INFO},
-        {"*DEBUG* ", LOG_DEBUG}};
+    const std::pair<const char *, int> names[] = {{"*ERROR* ", LOG_ERR},
+                                                  {"*NOTE*  ", LOG_NOTICE},
+                                                  {"*INFO*  ", LOG_INFO},
+                                                  {"*DEBUG* ", LOG_DEBUG}};
     set_threshold(RPMA_LOG_THRESHOLD, RPMA_LOG_LEVEL_DEBUG);
     for (const rpma_log_level threshold : levels) {
         set_threshold(RPMA_LOG_THRESHOLD_AUX, threshold);

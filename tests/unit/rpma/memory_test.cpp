@@ -112,12 +112,11 @@ void unpinnable_memory_is_registered_with_on_demand_paging(void **) {
 
 void device_without_on_demand_paging_is_not_asked_twice(void **) {
     settings.pins_memory = false;
-    for (const auto &[odp_caps, rc_odp_caps] :
-         {std::pair<std::uint64_t, std::uint32_t>{0, 0},
-          {0, RC_ODP_CAPS},
-          {IBV_ODP_SUPPORT, IBV_ODP_SUPPORT_READ},
-          {IBV_ODP_SUPPORT, IBV_ODP_SUPPORT_WRITE},
-          {IBV_ODP_SUPPORT_IMPLICIT, RC_ODP_CAPS}}) {
+    for (const auto &[odp_caps, rc_odp_caps] : {std::pair<std::uint64_t, std::uint32_t>{0, 0},
+                                                {0, RC_ODP_CAPS},
+                                                {IBV_ODP_SUPPORT, IBV_ODP_SUPPORT_READ},
+                                                {IBV_ODP_SUPPORT, IBV_ODP_SUPPORT_WRITE},
+                                                {IBV_ODP_SUPPORT_IMPLICIT, RC_ODP_CAPS}}) {
         settings.odp_caps = odp_caps;
         settings.rc_odp_caps = rc_odp_caps;
         int is_odp_capable = -1;
@@ -168,10 +167,10 @@ void advice_has_range_within_region(void **) {
     assert_int_equal(rpma_mr_reg(peer, addr, size, RPMA_MR_USAGE_RECV, &mr), 0);
     take_calls();
     for (const auto &[offset, length] : {std::pair<std::size_t, std::size_t>{0, 0},
-                                        {0, 1},
-                                        {8, UINT32_MAX},
-                                        {size - 1, 1},
-                                        {size, 0}}) {
+                                         {0, 1},
+                                         {8, UINT32_MAX},
+                                         {size - 1, 1},
+                                         {size, 0}}) {
         assert_int_equal(rpma_mr_advise(mr, offset, length, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE,
                                         IBV_ADVISE_MR_FLAG_FLUSH),
                          0);
@@ -183,11 +182,11 @@ void advice_has_range_within_region(void **) {
     }
     assert_int_equal(take_calls().size(), 5);
     for (const auto &[offset, length] : {std::pair<std::size_t, std::size_t>{0, size + 1},
-                                        {size, 1},
-                                        {size + 1, 0},
-                                        {SIZE_MAX, 2},
-                                        {2, SIZE_MAX},
-                                        {0, std::size_t{UINT32_MAX} + 1}})
+                                         {size, 1},
+                                         {size + 1, 0},
+                                         {SIZE_MAX, 2},
+                                         {2, SIZE_MAX},
+                                         {0, std::size_t{UINT32_MAX} + 1}})
         assert_int_equal(rpma_mr_advise(mr, offset, length, 0, 0), RPMA_E_INVAL);
     assert_true(take_calls().empty());
     for (const auto &[error, ret] : {std::pair(EOPNOTSUPP, RPMA_E_NOSUPP),

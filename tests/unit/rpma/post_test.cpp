@@ -35,13 +35,10 @@ void assert_invalid(int ret) {
 }
 
 /// Lengths of a request, and its memory from offset 0x30.
-const std::pair<std::size_t, const char *> lengths[] = {{0, "0x10030+0 lkey 0x51"},
-                                                        {1, "0x10030+1 lkey 0x51"},
-                                                        {7, "0x10030+7 lkey 0x51"},
-                                                        {8, "0x10030+8 lkey 0x51"},
-                                                        {9, "0x10030+9 lkey 0x51"},
-                                                        {UINT32_MAX,
-                                                         "0x10030+4294967295 lkey 0x51"}};
+const std::pair<std::size_t, const char *> lengths[] = {
+    {0, "0x10030+0 lkey 0x51"}, {1, "0x10030+1 lkey 0x51"},
+    {7, "0x10030+7 lkey 0x51"}, {8, "0x10030+8 lkey 0x51"},
+    {9, "0x10030+9 lkey 0x51"}, {UINT32_MAX, "0x10030+4294967295 lkey 0x51"}};
 constexpr const char *REMOTE = ", remote 0x20040 rkey 0x52";
 constexpr const char *NO_REMOTE = ", remote 0 rkey 0";
 
@@ -96,14 +93,13 @@ void write_posts_one_request(void **) {
 
 // The immediate data are big-endian in the request: the fake device prints ntohl() of them.
 void write_with_imm_posts_one_request(void **) {
-    check_remote_operation("Write with 0x1020304",
-                           [](rpma_conn *conn, rpma_mr_local *local, std::size_t local_offset,
-                              rpma_mr_remote *remote, std::size_t remote_offset,
-                              std::size_t length, int flags) {
-                               return rpma_write_with_imm(conn, remote, remote_offset, local,
-                                                          local_offset, length, flags, 0x1020304,
-                                                          to_context(0x77));
-                           });
+    check_remote_operation(
+        "Write with 0x1020304",
+        [](rpma_conn *conn, rpma_mr_local *local, std::size_t local_offset, rpma_mr_remote *remote,
+           std::size_t remote_offset, std::size_t length, int flags) {
+            return rpma_write_with_imm(conn, remote, remote_offset, local, local_offset, length,
+                                       flags, 0x1020304, to_context(0x77));
+        });
 }
 
 /// A message with any memory, offset, length and flags.
@@ -137,9 +133,7 @@ void send_posts_one_request(void **) {
     check_message(
         "Send",
         [](rpma_conn *conn, rpma_mr_local *local, std::size_t offset, std::size_t length,
-           int flags) {
-            return rpma_send(conn, local, offset, length, flags, to_context(0x77));
-        },
+           int flags) { return rpma_send(conn, local, offset, length, flags, to_context(0x77)); },
         true);
 }
 
@@ -196,6 +190,26 @@ void conn_req_recv_posts_one_request(void **) {
     assert_int_equal(rpma_conn_req_delete(&req), 0);
 }
 
+// A QP with an SRQ has no RQ: some providers would crash.
+void recv_with_srq_is_refused(void **) {
+    rpma_peer *peer = create_peer();
+    rpma_srq *srq = nullptr;
+    rpma_conn_cfg *cfg = nullptr;
+    assert_int_equal(rpma_srq_new(peer, nullptr, &srq), 0);
+    assert_int_equal(rpma_conn_cfg_new(&cfg), 0);
+    assert_int_equal(rpma_conn_cfg_set_srq(cfg, srq), 0);
+    {
+        connection connected(cfg);
+        assert_int_equal(rpma_recv(connected.conn, connected.local, 0, 8, nullptr),
+                         RPMA_E_PROVIDER);
+        assert_int_equal(errno, EINVAL);
+        assert_string_equal(take_posts().c_str(), "");
+    }
+    assert_int_equal(rpma_conn_cfg_delete(&cfg), 0);
+    assert_int_equal(rpma_srq_delete(&srq), 0);
+    assert_int_equal(rpma_peer_delete(&peer), 0);
+}
+
 /// has_native: the device's QPs execute atomic writes.
 void check_atomic_write(bool has_native) {
     settings.cap_flags_ex = has_native ? ATOMIC_WRITE : 0;
@@ -203,12 +217,11 @@ void check_atomic_write(bool has_native) {
     rpma_conn *const conn = connected.conn;
     rpma_mr_remote *const remote = connected.remote;
     for (const auto &[flags, flags_text] : all_flags)
-        assert_posts(
-            rpma_atomic_write(conn, remote, 0x40, "abcdefgh", flags, to_context(0x77)),
-            has_native
-                ? expected_post("Atomic Write", flags_text, "abcdefgh", REMOTE)
-                : expected_post("Write", (std::string(" fence") + flags_text).c_str(),
-                                "inline abcdefgh", REMOTE));
+        assert_posts(rpma_atomic_write(conn, remote, 0x40, "abcdefgh", flags, to_context(0x77)),
+                     has_native
+                         ? expected_post("Atomic Write", flags_text, "abcdefgh", REMOTE)
+                         : expected_post("Write", (std::string(" fence") + flags_text).c_str(),
+                                         "inline abcdefgh", REMOTE));
     assert_invalid(rpma_atomic_write(nullptr, remote, 0, "abcdefgh", 2, nullptr));
     assert_invalid(rpma_atomic_write(conn, nullptr, 0, "abcdefgh", 2, nullptr));
     assert_invalid(rpma_atomic_write(conn, remote, 0, nullptr, 2, nullptr));
@@ -253,6 +266,7 @@ int main() {
         TEST(recv_posts_one_request),
         TEST(srq_recv_posts_one_request),
         TEST(conn_req_recv_posts_one_request),
+        TEST(recv_with_srq_is_refused),
         TEST(native_atomic_write_posts_one_request),
         TEST(other_atomic_write_is_fenced_inline_write),
         TEST(atomic_write_of_limited_qp_fails),

@@ -80,10 +80,10 @@ void sends_and_writes_sync_their_source(void **) {
         assert_int_equal(
             i == 0   ? rpma_send(conn, connected.local, 0x30, 8, 3, op_context)
             : i == 1 ? rpma_send_with_imm(conn, connected.local, 0x30, 8, 3, 1, op_context)
-            : i == 2 ? rpma_write(conn, connected.remote, 0, connected.local, 0x30, 8, 3,
-                                  op_context)
-                     : rpma_write_with_imm(conn, connected.remote, 0, connected.local, 0x30, 8, 3,
-                                           1, op_context),
+            : i == 2
+                ? rpma_write(conn, connected.remote, 0, connected.local, 0x30, 8, 3, op_context)
+                : rpma_write_with_imm(conn, connected.remote, 0, connected.local, 0x30, 8, 3, 1,
+                                      op_context),
             0);
         // Also what the peer may access when it learns of this.
         const std::string syncs = take_syncs();
@@ -158,9 +158,8 @@ void srq_completes_in_any_order(void **) {
     rpma_mr_local *mr = nullptr;
     assert_int_equal(rpma_srq_new(peer, nullptr, &srq), 0);
     assert_int_equal(rpma_srq_get_rcq(srq, &rcq), 0);
-    assert_int_equal(rpma_mr_reg(peer, reinterpret_cast<void *>(LOCAL_ADDR), 4096,
-                                 RPMA_MR_USAGE_RECV, &mr),
-                     0);
+    assert_int_equal(
+        rpma_mr_reg(peer, reinterpret_cast<void *>(LOCAL_ADDR), 4096, RPMA_MR_USAGE_RECV, &mr), 0);
     for (const std::size_t offset : {0x100U, 0x200U, 0x300U})
         assert_int_equal(rpma_srq_recv(srq, mr, offset, 8, to_context(offset)), 0);
     const std::vector<std::uint64_t> wr_ids = take_wr_ids();
@@ -182,8 +181,7 @@ void flush_and_atomic_write_have_wr_id_of_program(void **) {
                      0);
     assert_int_equal(complete(get_cq(connected), make_wc(posted_wr_id(), IBV_WC_RDMA_READ)), 0x77);
     assert_int_equal(
-        rpma_atomic_write(connected.conn, connected.remote, 0, "abcdefgh", 3, to_context(0x78)),
-        0);
+        rpma_atomic_write(connected.conn, connected.remote, 0, "abcdefgh", 3, to_context(0x78)), 0);
     assert_int_equal(complete(get_cq(connected), make_wc(posted_wr_id(), IBV_WC_RDMA_WRITE)), 0x78);
 }
 
@@ -191,8 +189,8 @@ void failed_post_is_not_completed(void **) {
     connection connected;
     for (int i = 0; i != 100; ++i) {
         fail_calls(POST, ENOMEM);
-        assert_int_equal(rpma_read(connected.conn, connected.local, 0x30, connected.remote, 0, 8,
-                                   3, to_context(0x77)),
+        assert_int_equal(rpma_read(connected.conn, connected.local, 0x30, connected.remote, 0, 8, 3,
+                                   to_context(0x77)),
                          RPMA_E_PROVIDER);
         assert_int_equal(errno, ENOMEM);
         fail_none();
@@ -231,8 +229,7 @@ void flushed_requests_have_wr_id_of_program(void **) {
     assert_int_equal(rpma_recv(connected.conn, connected.local, 0x30, 8, to_context(0x77)), 0);
     const std::uint64_t wr_id = posted_wr_id();
     take_syncs();
-    assert_int_equal(complete(get_cq(connected),
-                              make_wc(wr_id, static_cast<ibv_wc_opcode>(0), IBV_WC_WR_FLUSH_ERR)),
+    assert_int_equal(complete(get_cq(connected), make_wc(wr_id, IBV_WC_RECV, IBV_WC_WR_FLUSH_ERR)),
                      0x77);
     assert_false(has_sync(take_syncs(), "batch")); // no peer has sent
 }
@@ -267,8 +264,8 @@ void coherent_device_is_not_synced(void **) {
     settings.needs_sync = false;
     {
         connection connected;
-        assert_int_equal(rpma_read(connected.conn, connected.local, 0x30, connected.remote, 0, 8,
-                                   3, to_context(0x77)),
+        assert_int_equal(rpma_read(connected.conn, connected.local, 0x30, connected.remote, 0, 8, 3,
+                                   to_context(0x77)),
                          0);
         assert_int_equal(complete(get_cq(connected), make_wc(posted_wr_id(), IBV_WC_RDMA_READ)),
                          0x77);

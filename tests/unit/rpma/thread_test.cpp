@@ -115,8 +115,8 @@ void operations_of_one_connection(void **) {
                 expect(rpma_recv(conn, connected.local, 0, 8, nullptr) == 0);
                 expect(rpma_peer_cfg_set_direct_write_to_pmem(cfg, number % 2 == 0) == 0);
                 expect(rpma_conn_apply_remote_peer_cfg(conn, cfg) == 0);
-                const int ret = rpma_flush(conn, connected.remote, 0, 8,
-                                           RPMA_FLUSH_TYPE_PERSISTENT, 3, nullptr);
+                const int ret = rpma_flush(conn, connected.remote, 0, 8, RPMA_FLUSH_TYPE_PERSISTENT,
+                                           3, nullptr);
                 expect(ret == 0 || ret == RPMA_E_NOSUPP);
             }
         });
@@ -215,7 +215,7 @@ int main() {
 #define THREAD_TEST(function)                                                                      \
     cmocka_unit_test_setup_teardown(function, reset_threads, check_threads)
     const CMUnitTest tests[] = {
-        THREAD_TEST(connections_of_one_peer),  THREAD_TEST(peers_of_each_thread),
+        THREAD_TEST(connections_of_one_peer),      THREAD_TEST(peers_of_each_thread),
         THREAD_TEST(operations_of_one_connection), THREAD_TEST(one_configuration),
         THREAD_TEST(log_of_all_threads),
     };

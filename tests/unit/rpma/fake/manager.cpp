@@ -14,7 +14,7 @@ namespace fake {
 namespace {
 
 struct fake_event : rdma_cm_event {
-    std::vector<char> data; ///< freed when the event is acknowledged
+    std::vector<char> data;       ///< freed when the event is acknowledged
     rdma_cm_id *source = nullptr; ///< whose destruction waits for the acknowledgment
 };
 struct fake_event_channel : rdma_event_channel {
@@ -179,7 +179,7 @@ int rdma_bind_addr(rdma_cm_id *id, sockaddr *) {
     check_object(id, "id");
     if (call_with_errno("rdma_bind_addr") != 0)
         return -1;
-    id->verbs = context();
+    id->verbs = settings.has_device ? context() : nullptr;
     return 0;
 }
 int rdma_listen(rdma_cm_id *id, int backlog) {

@@ -46,8 +46,8 @@ std::string to_text(const ibv_sge *sg_list, int num_sge, unsigned send_flags) {
     if (num_sge == 0)
         return sg_list == nullptr ? "no memory" : "a list of no memory";
     if ((send_flags & IBV_SEND_INLINE) != 0)
-        return "inline " + std::string(reinterpret_cast<const char *>(sg_list->addr),
-                                       sg_list->length);
+        return "inline " +
+               std::string(reinterpret_cast<const char *>(sg_list->addr), sg_list->length);
     std::string text;
     for (int i = 0; i != num_sge; ++i)
         text += format("%s%#" PRIx64 "+%" PRIu32 " lkey %#x", i == 0 ? "" : ", ", sg_list[i].addr,
@@ -127,22 +127,20 @@ int wr_complete(ibv_qp_ex *qp) {
 }
 void wr_atomic_write(ibv_qp_ex *qp, std::uint32_t rkey, std::uint64_t remote_addr,
                      const void *value) {
-    to_fake_qp(qp).request =
-        format("Atomic Write %#" PRIx64, qp->wr_id) + to_text(qp->wr_flags) + ": " +
-        std::string(static_cast<const char *>(value), 8) +
-        format(", remote %#" PRIx64 " rkey %#x", remote_addr, rkey);
+    to_fake_qp(qp).request = format("Atomic Write %#" PRIx64, qp->wr_id) + to_text(qp->wr_flags) +
+                             ": " + std::string(static_cast<const char *>(value), 8) +
+                             format(", remote %#" PRIx64 " rkey %#x", remote_addr, rkey);
 }
 #ifdef COHERDMA_HAS_FLUSH
 void wr_flush(ibv_qp_ex *qp, std::uint32_t rkey, std::uint64_t remote_addr, std::size_t length,
               std::uint8_t type, std::uint8_t level) {
-    to_fake_qp(qp).request =
-        format("Flush %#" PRIx64, qp->wr_id) + to_text(qp->wr_flags) +
-        format(": %s of %zu, remote %#" PRIx64 " rkey %#x",
-               type == IBV_FLUSH_PERSISTENT ? "persistence"
-               : type == IBV_FLUSH_GLOBAL   ? "visibility"
-                                            : "unknown type",
-               length, remote_addr, rkey) +
-        (level == IBV_FLUSH_RANGE ? "" : ", not the range");
+    to_fake_qp(qp).request = format("Flush %#" PRIx64, qp->wr_id) + to_text(qp->wr_flags) +
+                             format(": %s of %zu, remote %#" PRIx64 " rkey %#x",
+                                    type == IBV_FLUSH_PERSISTENT ? "persistence"
+                                    : type == IBV_FLUSH_GLOBAL   ? "visibility"
+                                                                 : "unknown type",
+                                    length, remote_addr, rkey) +
+                             (level == IBV_FLUSH_RANGE ? "" : ", not the range");
 }
 #endif
 

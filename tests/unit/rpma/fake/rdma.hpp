@@ -29,12 +29,13 @@ constexpr std::uint32_t QP_NUM = 0x53;
 struct device_settings {
     ibv_transport_type transport_type = IBV_TRANSPORT_IB;
     std::uint64_t cap_flags_ex = 0;
-    std::uint64_t odp_caps = 0;        ///< general
+    std::uint64_t odp_caps = 0; ///< general
     std::uint32_t rc_odp_caps = 0;
     bool pins_memory = true;           ///< false: registers only with on-demand paging
     bool has_send_ops = true;          ///< false: refuses QPs with native operations
     std::uint32_t max_inline_data = 8; ///< of all QPs
     ibv_atomic_cap atomic_cap = IBV_ATOMIC_HCA;
+    bool has_device = true; ///< false: no address belongs to it
     bool needs_sync = false;
     bool keeps_pd = false;       ///< as in use: ibv_dealloc_pd() fails with EBUSY
     int no_event_error = EAGAIN; ///< of a channel without an event

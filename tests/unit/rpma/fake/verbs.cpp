@@ -121,8 +121,7 @@ void reset_verbs() {
     verbs.query_device_ex = query_device_ex;
     verbs.advise_mr = advise_mr;
     verbs.context.device = &device;
-    verbs.context.abi_compat =
-        reinterpret_cast<void *>(std::numeric_limits<std::uintptr_t>::max());
+    verbs.context.abi_compat = reinterpret_cast<void *>(std::numeric_limits<std::uintptr_t>::max());
     verbs.context.ops.req_notify_cq = req_notify_cq;
     verbs.context.ops.poll_cq = poll_cq;
     set_post_ops(verbs.context.ops);
