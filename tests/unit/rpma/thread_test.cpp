@@ -99,6 +99,54 @@ void peers_of_each_thread(void **) {
     }
 }
 
+void memory_of_one_peer(void **) {
+    settings.needs_sync = true;
+    rpma_peer *peer = create_peer();
+    run_threads([&](int) {
+        for (int i = 0; i != 200; ++i) {
+            rpma_mr_local *mr = nullptr;
+            expect(rpma_mr_reg(peer, reinterpret_cast<void *>(LOCAL_ADDR), 64, ALL_USAGES, &mr) ==
+                   0);
+            expect(rpma_mr_dereg(&mr) == 0);
+        }
+    });
+    assert_int_equal(rpma_peer_delete(&peer), 0);
+}
+
+/// Polls the CQE of a request, which has the program's wr_id then. Not of a receive, which syncs
+/// more.
+void complete_request(rpma_cq *cq, std::uint64_t wr_id, std::uint64_t expected) {
+    ibv_wc wc = {};
+    wc.wr_id = wr_id;
+    wc.opcode = IBV_WC_RDMA_READ;
+    set_completions({wc});
+    expect(rpma_cq_get_wc(cq, 1, &wc, nullptr) == 0 && wc.wr_id == expected);
+}
+
+// Syncs use requests of one list.
+void requests_of_one_peer(void **) {
+    settings.needs_sync = true;
+    rpma_peer *peer = create_peer();
+    rpma_conn *conns[NUM_THREADS] = {};
+    for (rpma_conn *&conn : conns) {
+        rpma_conn_req *req = nullptr;
+        assert_int_equal(rpma_conn_req_new(peer, "192.0.2.1", "7204", nullptr, &req), 0);
+        assert_int_equal(rpma_conn_req_connect(&req, nullptr, &conn), 0);
+    }
+    run_threads([&](int number) {
+        rpma_conn *const conn = conns[number];
+        rpma_cq *cq = nullptr;
+        expect(rpma_conn_get_cq(conn, &cq) == 0);
+        for (std::uintptr_t i = 1; i != 200; ++i) {
+            expect(rpma_recv(conn, nullptr, 0, 0, to_context(i)) == 0);
+            complete_request(cq, last.wr_id, i);
+        }
+    });
+    for (rpma_conn *&conn : conns)
+        assert_int_equal(rpma_conn_delete(&conn), 0);
+    assert_int_equal(rpma_peer_delete(&peer), 0);
+}
+
 // Posting, and changing whether flushes to persistence are possible.
 void operations_of_one_connection(void **) {
     for (const bool needs_sync : {false, true}) {
@@ -216,6 +264,7 @@ int main() {
     cmocka_unit_test_setup_teardown(function, reset_threads, check_threads)
     const CMUnitTest tests[] = {
         THREAD_TEST(connections_of_one_peer),      THREAD_TEST(peers_of_each_thread),
+        THREAD_TEST(memory_of_one_peer),           THREAD_TEST(requests_of_one_peer),
         THREAD_TEST(operations_of_one_connection), THREAD_TEST(one_configuration),
         THREAD_TEST(log_of_all_threads),
     };

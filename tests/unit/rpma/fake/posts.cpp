@@ -35,6 +35,7 @@ std::vector<std::uint64_t> wr_ids;
 int record(std::uint64_t wr_id, const std::string &text) {
     if (const int error = call(POST))
         return error;
+    last.wr_id = wr_id;
     const tsan_ignore ignore;
     const std::lock_guard guard(lock);
     wr_ids.push_back(wr_id);

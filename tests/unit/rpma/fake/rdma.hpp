@@ -59,6 +59,7 @@ struct arguments {
     ibv_sge advised = {};
     int advice = 0;
     std::uint32_t advice_flags = 0;
+    std::uint64_t wr_id = 0; ///< of a request that was posted
 };
 extern thread_local arguments last;
 
@@ -83,7 +84,7 @@ void post_cq_event(ibv_cq *cq);
 /// What ibv_poll_cq() returns from now on; of 1 and more: with completions of wr_id 1 and so on.
 void set_poll_result(int result);
 
-/// The next ibv_poll_cq() returns these, and those after it none.
+/// The next ibv_poll_cq() of this thread returns these, and those after it none.
 void set_completions(const std::vector<ibv_wc> &completions);
 /// Deallocates the PD that was kept.
 void free_kept_pd();

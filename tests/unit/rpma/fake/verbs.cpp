@@ -27,7 +27,7 @@ struct fake_channel : ibv_comp_channel {
 
 thread_local std::vector<ibv_cq *> live_cqs;
 int poll_result = 0;
-std::vector<ibv_wc> completions; ///< if there are any, in place of poll_result
+thread_local std::vector<ibv_wc> completions; ///< if there are any, in place of poll_result
 ibv_pd *kept_pd = nullptr;
 
 /// The transport type of the settings; other threads may read it.
