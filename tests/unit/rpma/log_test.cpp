@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstring>
 #include <fcntl.h>
+#include <netdb.h>
 #include <regex>
 #include <sys/mman.h>
 #include <syslog.h>
@@ -226,6 +227,22 @@ void failed_call_logs_reason_and_keeps_errno(void **) {
     assert_int_equal(rpma_peer_delete(&peer), 0);
 }
 
+// The errors of getaddrinfo(), which have no errno value.
+void unknown_host_is_named(void **) {
+    assert_int_equal(rpma_log_set_function(log_function), 0);
+    set_threshold(RPMA_LOG_THRESHOLD, RPMA_LOG_LEVEL_ERROR);
+    settings.addrinfo_error = EAI_NONAME;
+    ibv_context *ibv_ctx = nullptr;
+    for (const rpma_util_ibv_context_type type :
+         {RPMA_UTIL_IBV_CONTEXT_LOCAL, RPMA_UTIL_IBV_CONTEXT_REMOTE}) {
+        messages.clear();
+        assert_int_equal(rpma_utils_get_ibv_context("no.invalid", type, &ibv_ctx), RPMA_E_PROVIDER);
+        assert_int_equal(messages.size(), 1);
+        assert_non_null(std::strstr(messages.front().text.c_str(), "no.invalid"));
+        assert_non_null(std::strstr(messages.front().text.c_str(), gai_strerror(EAI_NONAME)));
+    }
+}
+
 void default_function_writes_to_system_log_and_stderr(void **) {
     const std::pair<const char *, int> names[] = {{"*ERROR* ", LOG_ERR},
                                                   {"*NOTE*  ", LOG_NOTICE},
@@ -321,6 +338,7 @@ int main() {
         LOG_TEST(invalid_threshold_changes_nothing),
         LOG_TEST(function_gets_messages_up_to_threshold),
         LOG_TEST(failed_call_logs_reason_and_keeps_errno),
+        LOG_TEST(unknown_host_is_named),
         LOG_TEST(default_function_writes_to_system_log_and_stderr),
         LOG_TEST(long_message_is_cut_to_one_line),
     };

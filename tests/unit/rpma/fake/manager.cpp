@@ -110,6 +110,8 @@ int rdma_getaddrinfo(const char *node, const char *service, const rdma_addrinfo 
     last.node = to_text(node);
     last.service = to_text(service);
     last.hints = *hints;
+    if (settings.addrinfo_error != 0)
+        return settings.addrinfo_error;
     if (call_with_errno("rdma_getaddrinfo") != 0)
         return -1;
     auto *const info = new rdma_addrinfo{};

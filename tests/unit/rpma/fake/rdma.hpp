@@ -37,6 +37,7 @@ struct device_settings {
     ibv_atomic_cap atomic_cap = IBV_ATOMIC_HCA;
     bool has_device = true; ///< false: no address belongs to it
     bool needs_sync = false;
+    int addrinfo_error = 0;      ///< EAI_* of rdma_getaddrinfo(), which sets no errno
     bool keeps_pd = false;       ///< as in use: ibv_dealloc_pd() fails with EBUSY
     int no_event_error = EAGAIN; ///< of a channel without an event
 };
