@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #
-# Instructions in user space that an RDMA Write, a flush and the completion take: ours at most those of the
+# Instructions in user space that an RDMA Write, a flush and the completion take: our_count at most those of the
 # distribution's librpma, over the same provider. Other work of the machine does not change them.
 
 bats_require_minimum_version 1.5.0
@@ -20,10 +20,10 @@ count() {
 
 @test "a write, a flush and the completion take at most the instructions of the distribution's librpma" {
     type valgrind >/dev/null || skip 'valgrind is not installed'
-    local distribution=("$PROGRAMS"/root/usr/lib/*/librpma.so.0) theirs ours
+    local distribution=("$PROGRAMS"/root/usr/lib/*/librpma.so.0) distribution_count our_count
     [[ -e ${distribution[0]} ]] || skip "there is no $PROGRAMS/root: see the log of rpma.programs.make_library"
-    theirs=$(count "${distribution[0]%/*}")
-    ours=$(count "$BUILD/rpma")
-    echo "# per round: ours $((ours / ROUNDS)), the distribution's $((theirs / ROUNDS))" >&3
-    ((theirs > ROUNDS * 100 && ours > ROUNDS * 100 && ours <= theirs))
+    distribution_count=$(count "${distribution[0]%/*}")
+    our_count=$(count "$BUILD/rpma")
+    echo "# per round: ours $((our_count / ROUNDS)), the distribution's $((distribution_count / ROUNDS))" >&3
+    ((distribution_count > ROUNDS * 100 && our_count > ROUNDS * 100 && our_count <= distribution_count))
 }
