@@ -56,15 +56,18 @@ int create_id(rdma_event_channel *channel, unique_id &id) noexcept {
 int bind_address(rdma_cm_id &id, const rdma_addrinfo &info) noexcept {
     if (rdma_bind_addr(&id, info.ai_src_addr) == 0)
         return 0;
-    RPMA_LOG_ERRNO(errno, "rdma_bind_addr to %s", to_text(info.ai_src_addr, info.ai_src_len).text);
+    const int error = errno;
+    const address_text addr = to_text(info.ai_src_addr, info.ai_src_len); // may set errno
+    RPMA_LOG_ERRNO(error, "rdma_bind_addr to %s", addr.text);
     return RPMA_E_PROVIDER;
 }
 
 int resolve_address(rdma_cm_id &id, const rdma_addrinfo &info, int timeout_ms) noexcept {
     if (rdma_resolve_addr(&id, info.ai_src_addr, info.ai_dst_addr, timeout_ms) == 0)
         return 0;
-    RPMA_LOG_ERRNO(errno, "rdma_resolve_addr of %s within %d ms",
-                   to_text(info.ai_dst_addr, info.ai_dst_len).text, timeout_ms);
+    const int error = errno;
+    const address_text addr = to_text(info.ai_dst_addr, info.ai_dst_len); // may set errno
+    RPMA_LOG_ERRNO(error, "rdma_resolve_addr of %s within %d ms", addr.text, timeout_ms);
     return RPMA_E_PROVIDER;
 }
 

@@ -35,7 +35,10 @@ struct conn_objects {
     std::unique_ptr<sync_queue> requests, receives; ///< nullptr: the device is coherent
 
     conn_objects() = default;
-    ~conn_objects() { destroy(); }
+    ~conn_objects() {
+        const errno_guard guard;
+        destroy();
+    }
     /// Takes over the other's objects; this one has none yet.
     conn_objects &operator=(conn_objects &&) = default;
 

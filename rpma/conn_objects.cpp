@@ -92,6 +92,11 @@ int conn_objects::create_queues(rpma_peer &peer, const rpma_conn_cfg &cfg) noexc
 
 int conn_objects::destroy() noexcept {
     first_error error;
+    // Receives of an SRQ that the program has not polled: its queue outlives the connection.
+    for (rpma_cq *const each : {cq.get(), rcq.get()}) {
+        if (each != nullptr && each->sync != nullptr)
+            each->drain();
+    }
     if (id != nullptr && id->qp != nullptr)
         rdma_destroy_qp(id.get());
     requests.reset();

@@ -97,6 +97,12 @@ int poll(rpma_cq &cq, int num_entries, ibv_wc *wc, int *num_entries_got) noexcep
 
 } // namespace
 
+void rpma_cq::drain() noexcept {
+    ibv_wc wc = {};
+    while (ibv_poll_cq(cq.get(), 1, &wc) > 0)
+        sync->complete(wc);
+}
+
 int rpma_cq::fail_request(int error) noexcept {
     RPMA_LOG_ERRNO(error, "ibv_req_notify_cq");
     return RPMA_E_PROVIDER;

@@ -20,6 +20,8 @@ struct rpma_cq {
         return error == 0 ? 0 : fail_request(error);
     }
     static int fail_request(int error) noexcept;
+    /// Completes the requests of all CQEs. For a device that is not coherent.
+    void drain() noexcept;
 };
 
 namespace coherdma::rpma {

@@ -13,10 +13,23 @@
 
 namespace coherdma::rpma {
 
+/// Keeps errno, for the program: objects are destroyed after a failure.
+class errno_guard {
+  public:
+    errno_guard() noexcept
+        : errno_(errno) {}
+    errno_guard(const errno_guard &) = delete;
+    ~errno_guard() { errno = errno_; }
+
+  private:
+    const int errno_;
+};
+
 template <auto destroy>
 struct deleter {
     template <class object_type>
     void operator()(object_type *object) const noexcept {
+        const errno_guard guard;
         destroy(object);
     }
 };

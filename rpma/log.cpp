@@ -54,8 +54,9 @@ void format_time(char *text, std::size_t size) noexcept {
 
 /// To the system's log, and to stderr. The program's own settings of syslog() are kept: openlog()
 /// is the program's.
-void write_to_default(rpma_log_level level, const char *file_name, const int line_no,
-                      const char *function_name, const char *message_format, ...) {
+[[gnu::format(printf, 5, 6)]] void write_to_default(rpma_log_level level, const char *file_name,
+                                                    const int line_no, const char *function_name,
+                                                    const char *message_format, ...) {
     if (level < RPMA_LOG_LEVEL_FATAL || level > RPMA_LOG_LEVEL_DEBUG)
         return;
     const auto &[level_name, priority] = LEVELS.at(static_cast<std::size_t>(level));
@@ -73,7 +74,7 @@ void write_to_default(rpma_log_level level, const char *file_name, const int lin
     }
     // relaxed: as in RPMA_LOG.
     if (level <= stderr_threshold.load(std::memory_order_relaxed)) {
-        char time[32];
+        char time[48];
         format_time(time, sizeof time);
         std::fprintf(stderr, "%s [%ld] %s%s%s", time, static_cast<long>(gettid()), level_name,
                      location, message);

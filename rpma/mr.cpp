@@ -107,7 +107,7 @@ int rpma_mr_advise(rpma_mr_local *mr, size_t offset, size_t len, int advice, uin
         return 0;
     RPMA_LOG_ERRNO(error, "ibv_advise_mr of %zu bytes from offset %zu, advice %d, flags 0x%x", len,
                    offset, advice, flags);
-    switch (error) {
+    switch (std::abs(error)) {
     case EOPNOTSUPP:
         return RPMA_E_NOSUPP;
     case EFAULT:

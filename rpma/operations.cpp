@@ -100,15 +100,15 @@ struct operation {
     return error == 0 ? 0 : fail_post(op.opcode, length, error);
 }
 
-/// Posts an operation by a function of libcoherdma. sink: memory that the device writes, if any. 0,
-/// or an RPMA_E_* value.
+/// Posts an operation by a function of libcoherdma. sink: memory that the device writes, if any.
+/// name: of the operation. 0, or an RPMA_E_* value.
 template <class function>
-int post_remote(const rpma_conn &conn, const void *op_context, const ibv_sge &sink,
-                const function &post_wr) noexcept {
+int post_remote(const rpma_conn &conn, const char *name, const void *op_context,
+                const ibv_sge &sink, const function &post_wr) noexcept {
     const int error =
         post_synced(conn.objects.requests.get(), op_context, sink, access::writes, post_wr);
     if (error != 0) {
-        RPMA_LOG_ERRNO(error, "%s", coherdma_error());
+        RPMA_LOG_ERRNO(error, "cannot post %s", name);
         return RPMA_E_PROVIDER;
     }
     return 0;
@@ -186,7 +186,7 @@ int rpma_atomic_write(rpma_conn *conn, rpma_mr_remote *dst, size_t dst_offset, c
         return RPMA_E_INVAL;
     }
     sync_before_peer(*conn);
-    return post_remote(*conn, op_context, {}, [&](std::uint64_t wr_id) {
+    return post_remote(*conn, "an atomic write", op_context, {}, [&](std::uint64_t wr_id) {
         return coherdma_post_atomic_write(conn->qp.get(), wr_id, to_post_flags(flags), dst->rkey,
                                           dst->addr + dst_offset, src, nullptr);
     });
@@ -205,7 +205,7 @@ int rpma_flush(rpma_conn *conn, rpma_mr_remote *dst, size_t dst_offset, size_t l
         to_post_flags(flags) |
         (type == RPMA_FLUSH_TYPE_PERSISTENT ? std::uint32_t{COHERDMA_POST_PERSISTENT} : 0);
     const ibv_sge &scratch = conn->scratch.sge();
-    return post_remote(*conn, op_context, scratch, [&](std::uint64_t wr_id) {
+    return post_remote(*conn, "a flush", op_context, scratch, [&](std::uint64_t wr_id) {
         return coherdma_post_flush(conn->qp.get(), wr_id, post_flags, dst->rkey,
                                    dst->addr + dst_offset, len, &scratch);
     });

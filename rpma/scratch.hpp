@@ -14,7 +14,10 @@ class flush_scratch {
   public:
     flush_scratch() = default;
     flush_scratch(flush_scratch &&) = delete;
-    ~flush_scratch() { destroy(); }
+    ~flush_scratch() {
+        const errno_guard guard;
+        destroy();
+    }
 
     /// 0, or an RPMA_E_* value.
     int create(rpma_peer &peer) noexcept;

@@ -101,8 +101,10 @@ void device_sync::remove(rpma_mr_local &mr) noexcept {
     while (*link != &mr)
         link = &(*link)->next;
     *link = mr.next;
-    const coherdma_range pages = to_pages(to_range(mr));
+    const coherdma_range range = to_range(mr), pages = to_pages(range);
     log_sync(coherdma_sync_before_read(device_.get(), &pages, 1));
+    if ((mr.usage & RPMA_MR_USAGE_WRITE_DST) != 0)
+        log_sync(coherdma_sync_after_write(device_.get(), &range, 1));
 }
 
 void device_sync::sync_before_peer() noexcept {
@@ -132,18 +134,28 @@ void device_sync::sync_after_peer() noexcept {
     log_sync(coherdma_batch_end(&batch));
 }
 
-/// A request that has been free for longest, or a new one; nullptr: no memory.
+/// The request that has been free for longest, or a new one; nullptr: no memory. A request is used
+/// again only after many others: siw completes some Reads twice, and the second CQE must not name
+/// another request.
 sync_request *device_sync::get_free() noexcept {
-    sync_request *const request = free_requests_.pop_front();
-    return request != nullptr ? request : new (std::nothrow) sync_request;
+    constexpr std::size_t MIN_FREE = 64;
+    if (num_free_ < MIN_FREE)
+        return new (std::nothrow) sync_request;
+    --num_free_;
+    return free_requests_.pop_front();
+}
+
+void device_sync::add_free(sync_request &request) noexcept {
+    request.queue = nullptr;
+    free_requests_.push_back(request);
+    ++num_free_;
 }
 
 void device_sync::complete_locked(sync_request &request) noexcept {
     if (request.sink.length != 0)
         log_sync(coherdma_sync_for_cpu(device_.get(), &request.sink, 1, COHERDMA_FROM_DEVICE));
     request.queue->requests_.remove(request);
-    request.queue = nullptr;
-    free_requests_.push_back(request);
+    add_free(request);
 }
 
 void device_sync::complete(ibv_wc &wc) noexcept {
@@ -172,10 +184,8 @@ int create_sync_queue(const rpma_peer &peer, bool is_ordered,
 
 sync_queue::~sync_queue() {
     const std::lock_guard guard(sync_->lock_);
-    while (sync_request *const request = requests_.pop_front()) {
-        request->queue = nullptr;
-        sync_->free_requests_.push_back(*request);
-    }
+    while (sync_request *const request = requests_.pop_front())
+        sync_->add_free(*request);
 }
 
 sync_request *sync_queue::begin(const void *op_context, const ibv_sge &memory,
@@ -200,8 +210,7 @@ sync_request *sync_queue::begin(const void *op_context, const ibv_sge &memory,
 void sync_queue::cancel(sync_request &request) noexcept {
     const std::lock_guard guard(sync_->lock_);
     requests_.remove(request);
-    request.queue = nullptr;
-    sync_->free_requests_.push_back(request);
+    sync_->add_free(request);
 }
 
 } // namespace coherdma::rpma

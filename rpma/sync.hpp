@@ -26,9 +26,9 @@ class sync_queue;
 
 /// An operation that has been posted. Its address is the wr_id.
 struct sync_request {
-    std::uint64_t op_context = 0; ///< kept after the completion, as siw completes some Reads twice
-    coherdma_range sink = {};     ///< memory that the device writes
-    sync_queue *queue = nullptr;  ///< nullptr: it has completed
+    std::uint64_t op_context = 0;                  ///< kept after the completion: see get_free()
+    coherdma_range sink = {};                      ///< memory that the device writes
+    sync_queue *queue = nullptr;                   ///< nullptr: it has completed
     sync_request *prev = nullptr, *next = nullptr; ///< in the queue, or in the list of free ones
 };
 
@@ -55,7 +55,8 @@ class device_sync {
     void release() noexcept;
 
     void add(rpma_mr_local &mr) noexcept;
-    /// Also writes back the lines of its pages, which Linux before 7.0 drops at deregistration.
+    /// Also writes back the lines of its pages, which Linux before 7.0 drops at deregistration, and
+    /// syncs what a peer has written.
     void remove(rpma_mr_local &mr) noexcept;
     /// Before a peer is told of memory.
     void sync_before_peer() noexcept;
@@ -69,12 +70,14 @@ class device_sync {
     device_sync() = default;
     ~device_sync();
     sync_request *get_free() noexcept;
+    void add_free(sync_request &request) noexcept;
     void complete_locked(sync_request &request) noexcept;
 
     unique_handle<coherdma_device, coherdma_close_device> device_;
     std::atomic<unsigned> refs_ = 1;
-    std::mutex lock_; ///< of all that follows
-    request_list free_requests_;
+    std::mutex lock_;            ///< of all that follows
+    request_list free_requests_; ///< in the order of completion
+    std::size_t num_free_ = 0;
     rpma_mr_local *mrs_ = nullptr;
 };
 

@@ -20,7 +20,9 @@ void create(fixture &fixture, const create_case &test, created_object &object) {
 
 /// RPMA_E_PROVIDER for others.
 const std::map<std::string, int> results = {
-    {"munmap", RPMA_E_INVAL}, {"before read", 0}, // a failed sync is only logged
+    {"munmap", RPMA_E_INVAL},
+    {"before read", 0}, // a failed sync is only logged
+    {"after write", 0},
 };
 
 void fail_each_call(bool needs_sync) {

@@ -187,7 +187,7 @@ void flush_and_atomic_write_have_wr_id_of_program(void **) {
 
 void failed_post_is_not_completed(void **) {
     connection connected;
-    for (int i = 0; i != 100; ++i) {
+    for (int i = 0; i != 200; ++i) {
         fail_calls(POST, ENOMEM);
         assert_int_equal(rpma_read(connected.conn, connected.local, 0x30, connected.remote, 0, 8, 3,
                                    to_context(0x77)),
@@ -195,7 +195,7 @@ void failed_post_is_not_completed(void **) {
         assert_int_equal(errno, ENOMEM);
         fail_none();
     }
-    assert_true(count_allocations() < 50); // one request is used again
+    assert_true(count_allocations() < 100); // requests are used again
     assert_int_equal(rpma_write(connected.conn, connected.remote, 0, connected.local, 0x30, 8, 3,
                                 to_context(0x78)),
                      0);
@@ -221,6 +221,71 @@ void second_completion_has_wr_id_and_no_sync(void **) {
     assert_string_equal(take_syncs().c_str(), for_cpu_write);
     assert_int_equal(complete(get_cq(connected), wc), 0x77);
     assert_string_equal(take_syncs().c_str(), "");
+}
+
+// The second CQE of a Read comes when another Read is outstanding.
+void second_completion_completes_no_other_request(void **) {
+    connection connected;
+    assert_int_equal(rpma_read(connected.conn, connected.local, 0x30, connected.remote, 0, 8, 3,
+                               to_context(0x77)),
+                     0);
+    const ibv_wc first = make_wc(posted_wr_id(), IBV_WC_RDMA_READ);
+    assert_int_equal(complete(get_cq(connected), first), 0x77);
+    assert_int_equal(rpma_read(connected.conn, connected.local, 0x130, connected.remote, 0, 8, 3,
+                               to_context(0x78)),
+                     0);
+    const ibv_wc second = make_wc(posted_wr_id(), IBV_WC_RDMA_READ);
+    take_syncs();
+    assert_int_equal(complete(get_cq(connected), first), 0x77);
+    assert_string_equal(take_syncs().c_str(), "");
+    assert_int_equal(complete(get_cq(connected), second), 0x78);
+    assert_string_equal(take_syncs().c_str(), "for CPU 0x10130+8 0x20");
+}
+
+// The receives of an SRQ without a CQ, which completed in the CQ of a connection that is deleted
+// before the program polls them.
+void deleted_connection_leaves_no_receive(void **) {
+    rpma_peer *peer = create_peer();
+    rpma_srq_cfg *srq_cfg = nullptr;
+    rpma_srq *srq = nullptr;
+    rpma_conn_cfg *cfg = nullptr;
+    rpma_mr_local *mr = nullptr;
+    assert_int_equal(rpma_srq_cfg_new(&srq_cfg), 0);
+    assert_int_equal(rpma_srq_cfg_set_rcq_size(srq_cfg, 0), 0);
+    assert_int_equal(rpma_srq_new(peer, srq_cfg, &srq), 0);
+    assert_int_equal(rpma_conn_cfg_new(&cfg), 0);
+    assert_int_equal(rpma_conn_cfg_set_srq(cfg, srq), 0);
+    assert_int_equal(
+        rpma_mr_reg(peer, reinterpret_cast<void *>(LOCAL_ADDR), 4096, RPMA_MR_USAGE_RECV, &mr), 0);
+    for (int i = 0; i != 200; ++i) {
+        rpma_conn_req *req = nullptr;
+        assert_int_equal(rpma_conn_req_new(peer, "192.0.2.1", "7204", cfg, &req), 0);
+        assert_int_equal(rpma_srq_recv(srq, mr, 0, 8, to_context(0x77)), 0);
+        set_completions({make_wc(posted_wr_id(), IBV_WC_RECV)});
+        assert_int_equal(rpma_conn_req_delete(&req), 0);
+    }
+    assert_true(count_allocations() < 100);
+    assert_int_equal(rpma_mr_dereg(&mr), 0);
+    assert_int_equal(rpma_conn_cfg_delete(&cfg), 0);
+    assert_int_equal(rpma_srq_delete(&srq), 0);
+    assert_int_equal(rpma_srq_cfg_delete(&srq_cfg), 0);
+    assert_int_equal(rpma_peer_delete(&peer), 0);
+}
+
+void deregistration_syncs_what_peer_has_written(void **) {
+    rpma_peer *peer = create_peer();
+    for (const int usage : {RPMA_MR_USAGE_WRITE_DST, RPMA_MR_USAGE_READ_SRC}) {
+        rpma_mr_local *mr = nullptr;
+        assert_int_equal(rpma_mr_reg(peer, reinterpret_cast<void *>(LOCAL_ADDR), 64, usage, &mr),
+                         0);
+        take_syncs();
+        assert_int_equal(rpma_mr_dereg(&mr), 0);
+        const std::string syncs = take_syncs();
+        assert_true(has_sync(syncs, "before read 0x10000+4096"));
+        assert_int_equal(has_sync(syncs, "after write 0x10000+64"),
+                         usage == RPMA_MR_USAGE_WRITE_DST);
+    }
+    assert_int_equal(rpma_peer_delete(&peer), 0);
 }
 
 // The status of the last CQEs of a QP in error.
@@ -287,6 +352,9 @@ int main() {
         SYNC_TEST(flush_and_atomic_write_have_wr_id_of_program),
         SYNC_TEST(failed_post_is_not_completed),
         SYNC_TEST(second_completion_has_wr_id_and_no_sync),
+        SYNC_TEST(second_completion_completes_no_other_request),
+        SYNC_TEST(deleted_connection_leaves_no_receive),
+        SYNC_TEST(deregistration_syncs_what_peer_has_written),
         SYNC_TEST(flushed_requests_have_wr_id_of_program),
         SYNC_TEST(request_and_connection_share_receives),
         SYNC_TEST(coherent_device_is_not_synced),

@@ -4,6 +4,7 @@
 
 #include "../../dapl/fake/tsan_ordering.hpp"
 
+#include <cerrno>
 #include <map>
 #include <mutex>
 #include <set>
@@ -85,6 +86,7 @@ void remove_object(const void *object, const char *kind) {
         if (user.uses.contains(object))
             add_violation_locked(std::string(kind) + " is still used by " + user.kind);
     objects.erase(object);
+    errno = EXDEV; // as a function that succeeds may: callers keep the error of the one that failed
 }
 
 void check_object(const void *object, const char *kind) {

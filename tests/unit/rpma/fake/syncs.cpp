@@ -76,6 +76,10 @@ int coherdma_sync_before_read(const coherdma_device *, const coherdma_range *lis
                               std::size_t count) {
     return record("before read", list, count);
 }
+int coherdma_sync_after_write(const coherdma_device *, const coherdma_range *list,
+                              std::size_t count) {
+    return record("after write", list, count);
+}
 int coherdma_sync_for_device(const coherdma_device *, const coherdma_range *list, std::size_t count,
                              std::uint32_t direction) {
     return record("for device", list, count, direction);
