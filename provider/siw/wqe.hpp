@@ -58,15 +58,17 @@ inline unsigned set_inline_length(siw_sqe &sqe, std::uint32_t length) noexcept {
     sqe.num_sge = length != 0;
     return length != 0 ? SIW_WQE_INLINE : 0;
 }
-/// Sets the SGEs. Returns false if they are too many or too long, or if a Read has not exactly one:
-/// the kernel would ignore the others.
+/// Sets the SGEs. Returns false if they are too many or too long, or if a Read has more than one:
+/// the kernel would ignore the others. A Read without SGE is one of no bytes.
 inline bool set_sge_list(siw_sqe &sqe, const siw_qp &qp, std::uint8_t opcode,
                          const ibv_sge *sg_list, std::size_t num_sge) noexcept {
     static_assert(sizeof(ibv_sge) == sizeof(siw_sge) && offsetof(siw_sge, length) == 8);
-    if (num_sge > qp.max_send_sge || (opcode == SIW_OP_READ && num_sge != 1))
+    if (num_sge > qp.max_send_sge || (opcode == SIW_OP_READ && num_sge > 1))
         return false;
     std::uint64_t length = 0;
     siw_sge *sge = sqe.sge;
+    if (num_sge == 0)
+        *sge = {}; // The kernel takes address and length of a Read from it, whatever num_sge is.
     for (const ibv_sge *const end = sg_list + num_sge; sg_list != end; ++sg_list, ++sge) {
         *sge = {sg_list->addr, sg_list->length, sg_list->lkey};
         length += sg_list->length;

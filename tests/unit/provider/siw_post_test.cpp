@@ -65,6 +65,12 @@ void sqe_has_all_fields_read_by_kernel(siw_kernel &kernel, siw_objects &objects)
     assert_int_equal(sqe.num_sge, 4);
     for (std::size_t i = 0; i < sges.size(); ++i)
         assert_true(is_equal_sge(sqe.sge[i], sges[i]));
+    // The kernel reads the first SGE of a Read of no bytes, too.
+    send_wr empty_read(objects, IBV_WR_RDMA_READ);
+    empty_read.wr.num_sge = 0;
+    assert_int_equal(empty_read.post(objects.qp), 0);
+    assert_int_equal(kernel.sqe(sq_ring, 3).num_sge, 0);
+    assert_true(is_equal_sge(kernel.sqe(sq_ring, 3).sge[0], {}));
 }
 
 // Inline data begins in the place of the second SGE, with its length in the first.
@@ -275,7 +281,7 @@ void failed_post_leaves_no_valid_sqe(siw_kernel &kernel, siw_objects &objects) {
     assert_refused([](send_wr &bad) { bad.wr.opcode = IBV_WR_DRIVER1; });
     assert_refused([](send_wr &bad) { bad.wr.num_sge = -1; });
     assert_refused([](send_wr &bad) { bad.wr.num_sge = 5; });
-    assert_refused([](send_wr &bad) { bad.wr.opcode = IBV_WR_RDMA_READ, bad.wr.num_sge = 0; });
+    assert_refused([](send_wr &bad) { bad.wr.opcode = IBV_WR_RDMA_READ, bad.wr.num_sge = 2; });
     kernel.max_dest_rd_atomic = 0;
     assert_refused([](send_wr &bad) { bad.wr.opcode = IBV_WR_RDMA_READ; });
     assert_true(is_sq_empty(kernel, sq_ring));
