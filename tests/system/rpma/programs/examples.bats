@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #
 # The examples of librpma's source. Those for persistent memory use ordinary memory. Cases tagged idle wait ten seconds
-# and longer for a client that does not come; those tagged shared_line receive into 8 bytes of the heap, whose cache
-# line has other objects. What runs with what: programs.bash.
+# and longer for a client that does not come. What runs with what: programs.bash.
 
 bats_require_minimum_version 1.8.0
 source "$BATS_TEST_DIRNAME/programs.bash"
@@ -136,21 +135,17 @@ run_immediate() {
     expect client1 'used value: 16$'
     expect server '^1st_word$' '^2nd_word$' '^3rd_word$'
 }
-# bats test_tags=shared_line
 @test "08-messages-ping-pong: messages in both directions" { run_counter 08-messages-ping-pong 'Value sent: 9$' 'Value received: 9$'; }
-# bats test_tags=shared_line
 @test "08srq-simple-messages-ping-pong-with-srq: receives of an SRQ with its own CQ" {
     run_pair 08srq-simple-messages-ping-pong-with-srq '' '7 3'
     expect client1 'Value received: 9$'
     expect server 'Value sent: 9$'
 }
-# bats test_tags=shared_line
 @test "08srq-simple-messages-ping-pong-with-srq m: receives of an SRQ, completions in the connection's main CQ" {
     run_pair 08srq-simple-messages-ping-pong-with-srq m '7 3'
     expect client1 'Value received: 9$'
     expect server 'Value sent: 9$'
 }
-# bats test_tags=shared_line
 @test "08srq-simple-messages-ping-pong-with-srq r: receives of an SRQ, completions in the connection's receive CQ" {
     run_pair 08srq-simple-messages-ping-pong-with-srq r '7 3'
     expect client1 'Value received: 9$'
@@ -173,15 +168,13 @@ run_immediate() {
 @test "11-write-with-imm: a Write with immediate data" {
     run_immediate 11-write-with-imm 1234 "The value '1234' was written together with immediate data '1234'\$"
 }
-# bats test_tags=shared_line
 @test "12-receive-completion-queue: receive completions in a CQ of their own" {
     run_counter 12-receive-completion-queue 'Value sent: 9$' 'Value received: 9$'
 }
-# bats test_tags=shared_line
 @test "12scch-receive-completion-queue: two CQs with a shared completion channel" {
     run_counter 12scch-receive-completion-queue 'Value sent: 9$' 'Value received: 9$'
 }
-# bats test_tags=idle, shared_line
+# bats test_tags=idle
 @test "13-messages-ping-pong-with-srq: three clients at the same time" {
     local number seed seeds=(1 5 10)
     use 13-messages-ping-pong-with-srq
