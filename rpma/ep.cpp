@@ -73,8 +73,7 @@ int rpma_ep_next_conn_req(rpma_ep *ep, const rpma_conn_cfg *cfg, rpma_conn_req *
     }
     private_data data;
     const int data_ret = data.store(event->param.conn);
-    // Destroyed on failure, which waits until the event is acknowledged; the kernel then rejects
-    // the request.
+    // Destroyed on failure: the kernel then rejects the request.
     unique_id id(event->id);
     event.reset();
     if (data_ret != 0)

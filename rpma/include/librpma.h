@@ -241,7 +241,7 @@ int rpma_recv(struct rpma_conn *conn, struct rpma_mr_local *dst, size_t offset, 
 
 /* -- completions ---------------------------------------------------------------------------- */
 
-/* For waiting on file descriptors: documented by librpma, used by none of its functions. */
+/* A flag of rpma_conn_wait(), which waits anyway. */
 #define RPMA_W_WAIT_FOR_COMPLETION (1)
 
 int rpma_cq_get_fd(const struct rpma_cq *cq, int *fd);

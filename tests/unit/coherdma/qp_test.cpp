@@ -230,7 +230,33 @@ void flush_rejects_never_torn(void **) {
     coherdma_close_qp(qp);
 }
 
-// With the placement type 1 (global visibility) and the selectivity level 0 (the range).
+// COHERDMA_POST_PERSISTENT changes nothing of a flush by an RDMA Read.
+void persistent_is_a_flag_of_flushes_only(void **) {
+    const std::uint64_t value = 0x22;
+    const ibv_sge local = {
+        .addr = reinterpret_cast<std::uintptr_t>(&value), .length = 8, .lkey = 5};
+    coherdma_qp *qp;
+    has_qp_ex = false;
+    open_qp(qp);
+    assert_int_equal(coherdma_post_atomic_write(
+                         qp, 9, COHERDMA_POST_COMPLETION_ALWAYS | COHERDMA_POST_PERSISTENT, 7,
+                         0x1008, &value, nullptr),
+                     EINVAL);
+    assert_string_equal(calls.c_str(), "");
+    assert_int_equal(coherdma_post_flush(qp, 9,
+                                         COHERDMA_POST_COMPLETION_ALWAYS | COHERDMA_POST_PERSISTENT,
+                                         7, 0x1008, 0x100, &local),
+                     0);
+    assert_string_equal(calls.c_str(), "send(opcode 4, id 9, flags 2, 7, 0x1100, sge 8 5)");
+    calls.clear();
+    assert_int_equal(coherdma_post_flush(qp, 9, COHERDMA_POST_PERSISTENT, 7, 0x1008, 8, &local),
+                     EINVAL);
+    assert_string_equal(calls.c_str(), "");
+    coherdma_close_qp(qp);
+}
+
+// With the placement type 1 (global visibility), or 2 (persistence), and the selectivity level 0
+// (the range).
 void native_flush_posts_one_wr(void **) {
 #ifdef COHERDMA_HAS_FLUSH
     coherdma_qp *qp;
@@ -239,6 +265,13 @@ void native_flush_posts_one_wr(void **) {
         coherdma_post_flush(qp, 9, COHERDMA_POST_COMPLETION_ON_ERROR, 7, 0x1001, 5000, nullptr), 0);
     assert_string_equal(calls.c_str(),
                         "start flush(7, 0x1001, 5000, 1, 0, id 9, flags 0) complete");
+    calls.clear();
+    assert_int_equal(coherdma_post_flush(qp, 9,
+                                         COHERDMA_POST_COMPLETION_ALWAYS | COHERDMA_POST_PERSISTENT,
+                                         7, 0x1001, 5000, nullptr),
+                     0);
+    assert_string_equal(calls.c_str(),
+                        "start flush(7, 0x1001, 5000, 2, 0, id 9, flags 2) complete");
     calls.clear();
     assert_int_equal(
         coherdma_post_flush(qp, 9, COHERDMA_POST_COMPLETION_ALWAYS, 7, 0x1001, 0, nullptr), EINVAL);
@@ -277,6 +310,7 @@ int main() {
         cmocka_unit_test_setup(other_methods_post_one_send_wr, reset_fake_qp),
         cmocka_unit_test_setup(never_torn_write_is_no_inline_write, reset_fake_qp),
         cmocka_unit_test_setup(flush_rejects_never_torn, reset_fake_qp),
+        cmocka_unit_test_setup(persistent_is_a_flag_of_flushes_only, reset_fake_qp),
         cmocka_unit_test_setup(native_flush_posts_one_wr, reset_fake_qp),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);
