@@ -5,21 +5,44 @@
 #include "mr.hpp"
 #include "peer.hpp"
 
+#include <cstdio>
 #include <new>
 #include <unistd.h>
 
 namespace coherdma::rpma {
 
-namespace {
+/// Logs the first error of some syncs when it is destroyed. The log function may call librpma, so
+/// this must be defined before the lock is taken.
+class sync_log {
+  public:
+    sync_log() = default;
+    sync_log(const sync_log &) = delete;
+    ~sync_log() {
+        if (error_ != 0)
+            RPMA_LOG(RPMA_LOG_LEVEL_ERROR, "cannot sync memory: %s", text_);
+    }
+    /// error: of a sync just made; EFAULT means that the program has unmapped some of the memory.
+    void add(int error) noexcept {
+        if (error == 0 || error == EFAULT || error_ != 0)
+            return;
+        error_ = error;
+        std::snprintf(text_, sizeof text_, "%s", coherdma_error());
+    }
 
-/// A sync fails only if the program has unmapped the memory: then there is nothing to sync.
-void log_sync(int error) noexcept {
-    if (error != 0 && error != EFAULT)
-        RPMA_LOG(RPMA_LOG_LEVEL_ERROR, "cannot sync memory: %s", coherdma_error());
-}
+  private:
+    int error_ = 0;
+    char text_[256] = "";
+};
+
+namespace {
 
 coherdma_range to_range(const rpma_mr_local &mr) noexcept {
     return {.addr = mr.mr->addr, .length = mr.mr->length};
+}
+
+coherdma_range to_range(const ibv_sge &memory) noexcept {
+    return {.addr = reinterpret_cast<const void *>(static_cast<std::uintptr_t>(memory.addr)),
+            .length = memory.length};
 }
 
 /// The range, extended to whole pages.
@@ -96,18 +119,20 @@ void device_sync::add(rpma_mr_local &mr) noexcept {
 }
 
 void device_sync::remove(rpma_mr_local &mr) noexcept {
+    sync_log log;
     const std::lock_guard guard(lock_);
     rpma_mr_local **link = &mrs_;
     while (*link != &mr)
         link = &(*link)->next;
     *link = mr.next;
     const coherdma_range range = to_range(mr), pages = to_pages(range);
-    log_sync(coherdma_sync_before_read(device_.get(), &pages, 1));
+    log.add(coherdma_sync_before_read(device_.get(), &pages, 1));
     if ((mr.usage & RPMA_MR_USAGE_WRITE_DST) != 0)
-        log_sync(coherdma_sync_after_write(device_.get(), &range, 1));
+        log.add(coherdma_sync_after_write(device_.get(), &range, 1));
 }
 
 void device_sync::sync_before_peer() noexcept {
+    sync_log log;
     const std::lock_guard guard(lock_);
     coherdma_batch batch;
     coherdma_batch_begin(&batch, device_.get());
@@ -119,10 +144,11 @@ void device_sync::sync_before_peer() noexcept {
         if (phases != 0)
             coherdma_batch_add(&batch, &range, 1, phases); // batch_end() returns the error
     }
-    log_sync(coherdma_batch_end(&batch));
+    log.add(coherdma_batch_end(&batch));
 }
 
 void device_sync::sync_after_peer() noexcept {
+    sync_log log;
     const std::lock_guard guard(lock_);
     coherdma_batch batch;
     coherdma_batch_begin(&batch, device_.get());
@@ -131,7 +157,7 @@ void device_sync::sync_after_peer() noexcept {
         if ((mr->usage & RPMA_MR_USAGE_WRITE_DST) != 0)
             coherdma_batch_add(&batch, &range, 1, COHERDMA_AFTER_WRITE);
     }
-    log_sync(coherdma_batch_end(&batch));
+    log.add(coherdma_batch_end(&batch));
 }
 
 /// The request that has been free for longest, or a new one; nullptr: no memory. A request is used
@@ -151,9 +177,9 @@ void device_sync::add_free(sync_request &request) noexcept {
     ++num_free_;
 }
 
-void device_sync::complete_locked(sync_request &request) noexcept {
+void device_sync::complete_locked(sync_request &request, sync_log &log) noexcept {
     if (request.sink.length != 0)
-        log_sync(coherdma_sync_for_cpu(device_.get(), &request.sink, 1, COHERDMA_FROM_DEVICE));
+        log.add(coherdma_sync_for_cpu(device_.get(), &request.sink, 1, COHERDMA_FROM_DEVICE));
     request.queue->requests_.remove(request);
     add_free(request);
 }
@@ -162,13 +188,14 @@ void device_sync::complete(ibv_wc &wc) noexcept {
     const bool may_follow_write = wc.status == IBV_WC_SUCCESS && is_receive(wc.opcode);
     auto &request = *reinterpret_cast<sync_request *>(static_cast<std::uintptr_t>(wc.wr_id));
     {
+        sync_log log;
         const std::lock_guard guard(lock_);
         wc.wr_id = request.op_context;
         sync_queue *const queue = request.queue;
         while (queue != nullptr && queue->is_ordered_ && queue->requests_.front() != &request)
-            complete_locked(*queue->requests_.front());
+            complete_locked(*queue->requests_.front(), log);
         if (queue != nullptr)
-            complete_locked(request);
+            complete_locked(request, log);
     }
     if (may_follow_write)
         sync_after_peer();
@@ -188,20 +215,22 @@ sync_queue::~sync_queue() {
         sync_->add_free(*request);
 }
 
+void sync_queue::sync_for_device(const ibv_sge &memory, access device_access) noexcept {
+    const coherdma_range range = to_range(memory);
+    sync_log log;
+    log.add(coherdma_sync_for_device(sync_->device_.get(), &range, 1,
+                                     device_access == access::writes ? COHERDMA_FROM_DEVICE
+                                                                     : COHERDMA_TO_DEVICE));
+}
+
 sync_request *sync_queue::begin(const void *op_context, const ibv_sge &memory,
                                 access device_access) noexcept {
-    const coherdma_range range = {
-        .addr = reinterpret_cast<const void *>(static_cast<std::uintptr_t>(memory.addr)),
-        .length = memory.length};
-    const bool device_writes = device_access == access::writes;
-    log_sync(coherdma_sync_for_device(sync_->device_.get(), &range, 1,
-                                      device_writes ? COHERDMA_FROM_DEVICE : COHERDMA_TO_DEVICE));
     const std::lock_guard guard(sync_->lock_);
     sync_request *const request = sync_->get_free();
     if (request == nullptr)
         return nullptr;
     request->op_context = reinterpret_cast<std::uintptr_t>(op_context);
-    request->sink = device_writes ? range : coherdma_range{};
+    request->sink = device_access == access::writes ? to_range(memory) : coherdma_range{};
     request->queue = this;
     requests_.push_back(*request);
     return request;

@@ -8,6 +8,8 @@
 //   connecting), and after whatever a peer may have told (completed receives, events of the
 //   connection). Memory that a program polls for a peer's writes, it must sync itself.
 //
+// A region of which a program has unmapped a part is not synced.
+//
 // A peer whose device is coherent has no device_sync, and its objects no sync_queue.
 #pragma once
 
@@ -22,6 +24,7 @@ struct rpma_peer;
 
 namespace coherdma::rpma {
 
+class sync_log;
 class sync_queue;
 
 /// An operation that has been posted. Its address is the wr_id.
@@ -71,7 +74,7 @@ class device_sync {
     ~device_sync();
     sync_request *get_free() noexcept;
     void add_free(sync_request &request) noexcept;
-    void complete_locked(sync_request &request) noexcept;
+    void complete_locked(sync_request &request, sync_log &log) noexcept;
 
     unique_handle<coherdma_device, coherdma_close_device> device_;
     std::atomic<unsigned> refs_ = 1;
@@ -110,6 +113,7 @@ class sync_queue {
     template <class function>
     [[gnu::noinline]] int post(const void *op_context, const ibv_sge &memory, access device_access,
                                const function &post_wr) noexcept {
+        sync_for_device(memory, device_access);
         // Requests are posted in the order of the list.
         const std::lock_guard guard(post_lock_);
         sync_request *const request = begin(op_context, memory, device_access);
@@ -124,6 +128,7 @@ class sync_queue {
 
   private:
     friend class device_sync;
+    void sync_for_device(const ibv_sge &memory, access device_access) noexcept;
     /// nullptr: no memory.
     sync_request *begin(const void *op_context, const ibv_sge &memory,
                         access device_access) noexcept;

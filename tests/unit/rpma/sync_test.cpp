@@ -325,6 +325,49 @@ void request_and_connection_share_receives(void **) {
     assert_int_equal(rpma_peer_delete(&peer), 0);
 }
 
+connection *logged_connection;
+int logged_failures;
+
+/// Uses what the failed call uses.
+[[gnu::format(printf, 5, 6)]] void log_and_post(rpma_log_level, const char *, const int,
+                                                const char *, const char *, ...) {
+    ++logged_failures;
+    fail_none();
+    rpma_mr_local *mr = nullptr;
+    assert_int_equal(
+        rpma_mr_reg(logged_connection->peer, logged_connection, 64, RPMA_MR_USAGE_RECV, &mr), 0);
+    assert_int_equal(
+        rpma_send(logged_connection->conn, logged_connection->local, 0x30, 8, 3, to_context(0x79)),
+        0);
+    complete(get_cq(*logged_connection), make_wc(posted_wr_id(), IBV_WC_SEND));
+    assert_int_equal(rpma_mr_dereg(&mr), 0);
+}
+
+void log_function_may_call_librpma(void **) {
+    connection connected;
+    logged_connection = &connected;
+    assert_int_equal(rpma_log_set_function(log_and_post), 0);
+    assert_int_equal(rpma_log_set_threshold(RPMA_LOG_THRESHOLD, RPMA_LOG_LEVEL_ERROR), 0);
+    for (const char *const sync :
+         {"for device", "end of batch", "for CPU", "before read", "after write"}) {
+        logged_failures = 0;
+        rpma_mr_local *mr = nullptr;
+        assert_int_equal(rpma_mr_reg(connected.peer, &connected, 64, RPMA_MR_USAGE_WRITE_DST, &mr),
+                         0);
+        fail_calls(sync, EIO);
+        assert_int_equal(rpma_mr_dereg(&mr), 0);
+        assert_int_equal(rpma_recv(connected.conn, connected.local, 0x30, 8, to_context(0x77)), 0);
+        if (logged_failures == 0) { // by neither of these
+            const std::uint64_t wr_id = posted_wr_id();
+            assert_int_equal(complete(get_cq(connected), make_wc(wr_id, IBV_WC_RECV)), 0x77);
+        }
+        assert_int_equal(logged_failures, 1);
+        take_posts();
+        take_wr_ids();
+    }
+    assert_int_equal(rpma_log_set_function(RPMA_LOG_USE_DEFAULT_FUNCTION), 0);
+}
+
 void coherent_device_is_not_synced(void **) {
     settings.needs_sync = false;
     {
@@ -357,6 +400,7 @@ int main() {
         SYNC_TEST(deregistration_syncs_what_peer_has_written),
         SYNC_TEST(flushed_requests_have_wr_id_of_program),
         SYNC_TEST(request_and_connection_share_receives),
+        SYNC_TEST(log_function_may_call_librpma),
         SYNC_TEST(coherent_device_is_not_synced),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);

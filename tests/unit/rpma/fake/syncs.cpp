@@ -96,6 +96,6 @@ int coherdma_batch_add(coherdma_batch *, const coherdma_range *list, std::size_t
     return record("batch", list, count, phase);
 }
 int coherdma_batch_end(coherdma_batch *) {
-    return 0;
+    return call("end of batch");
 }
 }
