@@ -13,6 +13,10 @@ struct device_caps {
     bool has_flush;        ///< natively, to visibility and to persistence
 };
 
+inline bool is_iwarp(const ibv_context &context) noexcept {
+    return context.device->transport_type == IBV_TRANSPORT_IWARP;
+}
+
 /// 0, or an RPMA_E_* value.
 int query_device_caps(ibv_context &context, device_caps &caps) noexcept;
 

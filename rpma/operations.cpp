@@ -3,6 +3,7 @@
 // RDMA Reads and Writes, atomic writes, flushes and messages.
 
 #include "conn.hpp"
+#include "device.hpp"
 #include "post.hpp"
 
 #include <arpa/inet.h>
@@ -88,8 +89,14 @@ struct operation {
     wr.wr.rdma.remote_addr = remote != nullptr ? remote->addr + remote_offset : 0;
     wr.wr.rdma.rkey = remote != nullptr ? remote->rkey : 0;
     const bool is_read = op.opcode == IBV_WR_RDMA_READ;
-    if (!is_read)
+    if (!is_read) {
         sync_before_peer(conn);
+    } else if (local_mr == nullptr && is_iwarp(*conn.objects.id->verbs)) {
+        // The kernel's siw reads to the first segment, whatever num_sge is, and rdma-core's provider
+        // leaves there what an earlier request had.
+        wr.sg_list = &local.sge;
+        wr.num_sge = 1;
+    }
     const int error =
         post_synced(conn.objects.requests.get(), op.op_context, local.sge,
                     is_read ? access::writes : access::reads, [&](std::uint64_t wr_id) {

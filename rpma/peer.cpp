@@ -27,12 +27,12 @@ unsigned to_flush_access(int) noexcept {
 
 /// From RPMA_MR_USAGE_* to enum ibv_access_flags.
 unsigned to_access(const rpma_peer &peer, int usage) noexcept {
-    const bool is_iwarp = peer.pd->context->device->transport_type == IBV_TRANSPORT_IWARP;
+    const bool needs_remote_write = is_iwarp(*peer.pd->context);
     unsigned access = 0;
     if ((usage & RPMA_MR_USAGE_READ_SRC) != 0)
         access |= IBV_ACCESS_REMOTE_READ;
     if ((usage & RPMA_MR_USAGE_READ_DST) != 0) // The response of iWARP is a Write by the peer.
-        access |= IBV_ACCESS_LOCAL_WRITE | (is_iwarp ? unsigned{IBV_ACCESS_REMOTE_WRITE} : 0);
+        access |= IBV_ACCESS_LOCAL_WRITE | (needs_remote_write ? unsigned{IBV_ACCESS_REMOTE_WRITE} : 0);
     if ((usage & RPMA_MR_USAGE_WRITE_DST) != 0)
         access |= IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE;
     if ((usage & (RPMA_MR_USAGE_WRITE_SRC | RPMA_MR_USAGE_RECV)) != 0)

@@ -89,6 +89,17 @@ void add_visibility(case_list &cases) {
         const flush_objects f(write_dst | visible);
         f.expect_flush(RPMA_FLUSH_TYPE_VISIBILITY, 0, 0);
     });
+    // rdma-core's provider of siw uses entries of the SQ again that have the segments of earlier requests.
+    add_case(cases, "flush.no_bytes.after_writes", [] {
+        flush_objects f(write_dst | visible);
+        for (int i = 0; i != 64; ++i) {
+            require_ok(
+                rpma_write(f.conn, f.remote.remote(), 0, f.local.get(), 0, 7, always, nullptr));
+            expect_wc(cq_of(f.conn), 0, IBV_WC_RDMA_WRITE);
+        }
+        f.expect_flush(RPMA_FLUSH_TYPE_VISIBILITY, 0, 0);
+        f.expect_flush(RPMA_FLUSH_TYPE_VISIBILITY, 8, 0);
+    });
     add_case(cases, "flush.on_error", [] {
         flush_objects f(write_dst | visible);
         require_ok(f.flush(RPMA_FLUSH_TYPE_VISIBILITY, 0, 8, on_error));
