@@ -56,6 +56,10 @@ int rpma_conn_next_event(rpma_conn *conn, rpma_conn_event *event) {
         RPMA_LOG(RPMA_LOG_LEVEL_WARNING, "unexpected event: %s", rdma_event_str(cm_event->event));
         return RPMA_E_UNKNOWN;
     }
+    // On InfiniBand and RoCE, the peer's first message may precede the event. The kernel sends no
+    // DREQ before that, and reports success. relaxed: the kernel has ordered the call and the event.
+    if (result == RPMA_CONN_ESTABLISHED && conn->has_disconnected.load(std::memory_order_relaxed))
+        rdma_disconnect(conn->objects.id.get());
     if (conn->objects.requests != nullptr) // A peer may disconnect when it has written.
         conn->objects.requests->sync().sync_after_peer();
     RPMA_LOG(RPMA_LOG_LEVEL_NOTICE, "%s", rpma_utils_conn_event_2str(result));
@@ -134,6 +138,7 @@ int rpma_conn_wait(rpma_conn *conn, int, rpma_cq **cq, bool *is_rcq) {
 int rpma_conn_disconnect(rpma_conn *conn) {
     if (conn == nullptr)
         return RPMA_E_INVAL;
+    conn->has_disconnected.store(true, std::memory_order_relaxed); // see rpma_conn_next_event()
     if (rdma_disconnect(conn->objects.id.get()) != 0) {
         RPMA_LOG_ERRNO(errno, "rdma_disconnect");
         return RPMA_E_PROVIDER;

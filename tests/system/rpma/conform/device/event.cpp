@@ -79,6 +79,19 @@ void add_closed(case_list &cases) {
             expect_event(first, RPMA_CONN_CLOSED);
         });
     }
+    // On InfiniBand and RoCE, a message of the peer may arrive before RPMA_CONN_ESTABLISHED.
+    add_case(cases, "event.closed_before_established", [] {
+        const test_peer peer;
+        const ep_handle ep = listen(peer);
+        const conn_handle client = connect(request(peer));
+        const conn_handle server = connect(next_request(ep));
+        require_ok(rpma_conn_disconnect(server.get()));
+        expect_event(client.get(), RPMA_CONN_ESTABLISHED);
+        expect_event(server.get(), RPMA_CONN_ESTABLISHED);
+        expect_event(client.get(), RPMA_CONN_CLOSED);
+        require_ok(rpma_conn_disconnect(client.get()));
+        expect_event(server.get(), RPMA_CONN_CLOSED);
+    });
     add_case(cases, "event.closed_by_delete", [] {
         const test_peer peer;
         const ep_handle ep = listen(peer);
