@@ -57,7 +57,8 @@ int rpma_conn_next_event(rpma_conn *conn, rpma_conn_event *event) {
         return RPMA_E_UNKNOWN;
     }
     // On InfiniBand and RoCE, the peer's first message may precede the event. The kernel sends no
-    // DREQ before that, and reports success. relaxed: the kernel has ordered the call and the event.
+    // DREQ before that, and reports success. relaxed: the kernel has ordered the call and the
+    // event.
     if (result == RPMA_CONN_ESTABLISHED && conn->has_disconnected.load(std::memory_order_relaxed))
         rdma_disconnect(conn->objects.id.get());
     if (conn->objects.requests != nullptr) // A peer may disconnect when it has written.

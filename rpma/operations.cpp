@@ -92,8 +92,8 @@ struct operation {
     if (!is_read) {
         sync_before_peer(conn);
     } else if (local_mr == nullptr && is_iwarp(*conn.objects.id->verbs)) {
-        // The kernel's siw reads to the first segment, whatever num_sge is, and rdma-core's provider
-        // leaves there what an earlier request had.
+        // The kernel's siw reads to the first segment, whatever num_sge is, and rdma-core's
+        // provider leaves there what an earlier request had.
         wr.sg_list = &local.sge;
         wr.num_sge = 1;
     }

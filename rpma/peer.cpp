@@ -32,7 +32,8 @@ unsigned to_access(const rpma_peer &peer, int usage) noexcept {
     if ((usage & RPMA_MR_USAGE_READ_SRC) != 0)
         access |= IBV_ACCESS_REMOTE_READ;
     if ((usage & RPMA_MR_USAGE_READ_DST) != 0) // The response of iWARP is a Write by the peer.
-        access |= IBV_ACCESS_LOCAL_WRITE | (needs_remote_write ? unsigned{IBV_ACCESS_REMOTE_WRITE} : 0);
+        access |=
+            IBV_ACCESS_LOCAL_WRITE | (needs_remote_write ? unsigned{IBV_ACCESS_REMOTE_WRITE} : 0);
     if ((usage & RPMA_MR_USAGE_WRITE_DST) != 0)
         access |= IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE;
     if ((usage & (RPMA_MR_USAGE_WRITE_SRC | RPMA_MR_USAGE_RECV)) != 0)

@@ -89,7 +89,8 @@ void add_visibility(case_list &cases) {
         const flush_objects f(write_dst | visible);
         f.expect_flush(RPMA_FLUSH_TYPE_VISIBILITY, 0, 0);
     });
-    // rdma-core's provider of siw uses entries of the SQ again that have the segments of earlier requests.
+    // rdma-core's provider of siw uses entries of the SQ again that have the segments of earlier
+    // requests.
     add_case(cases, "flush.no_bytes.after_writes", [] {
         flush_objects f(write_dst | visible);
         for (int i = 0; i != 64; ++i) {
