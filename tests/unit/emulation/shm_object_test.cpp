@@ -287,7 +287,7 @@ int run_in_pid_namespace(const std::function<int()> &function) {
             _exit(NOT_PERMITTED);
         const pid_t init = fork();
         if (init == 0) {
-            const bool has_proc = mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+            const bool has_proc = mount("none", "/", "none", MS_REC | MS_PRIVATE, nullptr) == 0 &&
                                   mount("proc", "/proc", "proc", 0, nullptr) == 0;
             _exit(has_proc ? function() : NOT_PERMITTED);
         }

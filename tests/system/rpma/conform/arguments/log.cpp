@@ -20,14 +20,15 @@ struct log_message {
 };
 std::vector<log_message> g_messages;
 
-void collect_message(rpma_log_level level, const char *file_name, const int line_no,
-                     const char *function_name, const char *message_format, ...) {
+[[gnu::format(printf, 5, 6)]] void collect_message(rpma_log_level level, const char *file_name,
+                                                   const int line_no, const char *function_name,
+                                                   const char *message_format, ...) {
     expect_true(!file_name || (line_no > 0 && function_name && *function_name),
                 "a file without line and function");
     char text[2048];
     va_list args;
     va_start(args, message_format);
-    std::vsnprintf(text, sizeof text, message_format, args); // NOLINT
+    std::vsnprintf(text, sizeof text, message_format, args);
     va_end(args);
     g_messages.push_back({level, text});
 }
