@@ -295,6 +295,9 @@ struct connection {
     std::uint32_t qp_num = 0;
     int conn_fd = -1, cq_fd = -1;
 
+    explicit connection(rpma_peer *owner)
+        : peer(owner) {}
+
     void accept(rpma_conn_req *req, bool has_srq) {
         for (std::size_t index = 1; !has_srq && index <= NUM_RECEIVES; ++index)
             check(rpma_conn_req_recv(req, messages.mr, messages.to_offset(index), MESSAGE_SIZE,
@@ -440,7 +443,7 @@ struct server {
             return;
         }
         threads.emplace_back([this, req] {
-            connection conn{.peer = peer};
+            connection conn(peer);
             conn.accept(req, false);
             for (;;) {
                 std::array<pollfd, 2> fds = {

@@ -17,7 +17,8 @@ int advise_by_verbs(std::uint32_t flags) {
     static char memory[test_mr::default_size];
     ibv_pd *pd = ibv_alloc_pd(device_context());
     require(pd != nullptr, "ibv_alloc_pd");
-    ibv_mr *mr = ibv_reg_mr(pd, memory, sizeof memory, IBV_ACCESS_LOCAL_WRITE);
+    constexpr int access = IBV_ACCESS_LOCAL_WRITE;
+    ibv_mr *mr = ibv_reg_mr(pd, memory, sizeof memory, access);
     require(mr != nullptr, "ibv_reg_mr");
     ibv_sge sge{reinterpret_cast<std::uintptr_t>(memory), sizeof memory, mr->lkey};
     const int error = ibv_advise_mr(pd, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, flags, &sge, 1);

@@ -31,8 +31,9 @@ void expect_described(test_mr &mr, std::size_t size, int usage) {
               usage & (RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY | RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT),
               "the flush type");
     const descriptor desc = mr.desc();
-    const std::uint32_t rkey =
-        desc[16] | desc[17] << 8 | desc[18] << 16 | static_cast<std::uint32_t>(desc[19]) << 24;
+    std::uint32_t rkey = 0;
+    for (std::size_t i = 0; i != sizeof rkey; ++i)
+        rkey |= static_cast<std::uint32_t>(desc[16 + i]) << 8 * i;
     expect_true(desc ==
                     make_descriptor(std::bit_cast<std::uintptr_t>(mr.data()), size, rkey, usage),
                 "the descriptor is another");

@@ -50,12 +50,11 @@ void add_sizes(case_list &cases) {
     struct sizes {
         std::size_t client, server;
     };
-    for (const auto &[client_size, server_size] :
-         {sizes{1, 1}, {17, 3}, {56, 196}, {0, 9}, {9, 0}}) {
-        add_case(cases, concat("private_data.", client_size, "_", server_size), [=] {
+    for (const auto &test : {sizes{1, 1}, {17, 3}, {56, 196}, {0, 9}, {9, 0}}) {
+        add_case(cases, concat("private_data.", test.client, "_", test.server), [=] {
             const test_peer peer;
-            const std::string client_data = make_data(client_size),
-                              server_data = make_data(server_size);
+            const std::string client_data = make_data(test.client),
+                              server_data = make_data(test.server);
             const conn_pair conns(peer, {.client_data = client_data,
                                          .server_data = server_data,
                                          .prepare_server = [&](rpma_conn_req *req) {
