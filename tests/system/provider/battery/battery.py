@@ -99,6 +99,12 @@ def is_as_good(row: Row, results: Dict[str, List[Result]]) -> bool:
     )
 
 
+def name_cause(row: Row, driver: str, result: Result) -> Result:
+    """The result with the cause that the row knows for its reason."""
+    pattern, cause = row.causes.get(driver, ("", ""))
+    return result._replace(reason=cause) if cause and re.search(pattern, result.reason) else result
+
+
 def describe(results: List[Result]) -> Dict[str, Any]:
     reasons = [result.reason for result in results if result.reason]
     return {
@@ -153,6 +159,8 @@ def main() -> int:
             continue
         should_work = (f"{row.package} {package_version(row.package)}", row.name) in expected
         results = run_row(row.fill_in(facts), plugins, should_work)
+        for provider in PROVIDERS:
+            results[provider] = [name_cause(row, options.driver, res) for res in results[provider]]
         is_good = is_as_good(row, results) and not (
             should_work and num_passed(results["stock"]) == 0
         )
