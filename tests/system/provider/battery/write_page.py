@@ -25,7 +25,7 @@ provider (*stock*) and with coherdma's (*ours*). A program *works* if it ends
 with status 0 and prints the result of its work. Where the two providers
 differ, each has {tries} runs, and the cell is the number of those that worked:
 some programs fail at random with either. The last column is what a program
-that does not work prints.
+that does not work prints, or the cause if it is known.
 
 This page is made by a test, which fails if a program works with stock and not
 with ours:
