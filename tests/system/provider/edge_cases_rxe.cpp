@@ -7,13 +7,17 @@
 
 #include "../lib/connected_qps.hpp"
 
+#include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <sys/mman.h>
+#include <unistd.h>
 
 namespace {
 
@@ -272,6 +276,97 @@ outcome fenced_send_before_read(const device &dev) {
     return complete_after_refusal(dev, IBV_SEND_FENCE, IBV_WR_RDMA_READ, 0);
 }
 
+// A CQ holds the completions of a QP with more than 32,767 requests: these are signaled Writes, of
+// which none is polled before the data of the last one have arrived.
+outcome long_cq(const device &dev) {
+    constexpr std::uint32_t num_writes = 40'000, list_length = 100, length = 8;
+    constexpr int cqe = 262'144; // libfabric asks for as many
+    endpoint cq_owner(dev), responder(dev);
+    if (const int error = ibv_resize_cq(cq_owner.cq.get(), cqe))
+        return {false, concat(cqe, " CQEs: ", std::strerror(error))};
+    ibv_qp_init_attr init_attr{};
+    init_attr.qp_type = IBV_QPT_RC;
+    init_attr.send_cq = init_attr.recv_cq = cq_owner.cq.get();
+    init_attr.cap = {num_writes, 1, 1, 1, length};
+    const endpoint requester(cq_owner, &init_attr);
+    connect(requester, responder);
+    std::uint64_t value = 0;
+    ibv_sge sge{reinterpret_cast<std::uintptr_t>(&value), length, 0};
+    std::array<ibv_send_wr, list_length> writes;
+    for (std::uint32_t i = 0; i < list_length; ++i) {
+        writes.at(i) = requester.make_wr(IBV_WR_RDMA_WRITE, sge, responder);
+        writes.at(i).send_flags |= IBV_SEND_INLINE;
+        writes.at(i).next = i + 1 < list_length ? &writes.at(i + 1) : nullptr;
+    }
+    for (std::uint32_t wr_id = 0; wr_id < num_writes; wr_id += list_length) {
+        for (std::uint32_t i = 0; i < list_length; ++i)
+            writes.at(i).wr_id = wr_id + i;
+        value = wr_id + list_length;
+        ibv_send_wr *bad_wr = nullptr;
+        check(ibv_post_send(requester.qp.get(), writes.data(), &bad_wr), "post a list of writes");
+    }
+    const std::atomic_ref arrived(*reinterpret_cast<std::uint64_t *>(responder.memory.data()));
+    const auto deadline = std::chrono::steady_clock::now() + trial_timeout();
+    while (arrived.load(std::memory_order_acquire) != num_writes)
+        if (std::chrono::steady_clock::now() > deadline)
+            throw failure(concat("the data of write ", arrived.load(), " are the last to arrive"));
+    for (std::uint64_t wr_id = 0; wr_id < num_writes; ++wr_id) {
+        const ibv_wc wc = cq_owner.expect_success("a write");
+        if (wc.wr_id != wr_id)
+            return {false, concat("write ", wc.wr_id, " completes instead of ", wr_id)};
+    }
+    return {!cq_owner.wait_completion(absence_timeout), concat(num_writes, " writes")};
+}
+
+// A range of addresses, all parts of which have the same memory.
+class repeated_memory {
+    static constexpr std::size_t part_length = std::size_t{64} << 20;
+    std::byte *addr_ = nullptr;
+    std::size_t length_;
+
+  public:
+    explicit repeated_memory(std::size_t length)
+        : length_(length) {
+        const int fd = memfd_create("repeated", MFD_CLOEXEC);
+        check(fd < 0 ? -1 : ftruncate(fd, part_length), "memory file");
+        void *const range =
+            mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        check(range == MAP_FAILED ? -1 : 0, "address range");
+        addr_ = static_cast<std::byte *>(range);
+        for (std::size_t offset = 0; offset < length; offset += part_length) {
+            void *const part = mmap(addr_ + offset, std::min(part_length, length - offset),
+                                    PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0);
+            check(part == MAP_FAILED ? -1 : 0, "map the memory file");
+        }
+        close(fd);
+    }
+    repeated_memory(const repeated_memory &) = delete;
+    repeated_memory &operator=(const repeated_memory &) = delete;
+    ~repeated_memory() { munmap(addr_, length_); }
+    std::byte *at(std::size_t offset) const { return addr_ + offset; }
+};
+
+// An MR of 1 GiB and a page is registered, and a Write to its last page arrives there.
+outcome long_mr(const device &dev) {
+    constexpr std::size_t page = 4096, length = (std::size_t{1} << 30) + page;
+    const repeated_memory memory(length);
+    endpoint requester(dev);
+    const endpoint responder(dev);
+    const unique_handle<ibv_mr, ibv_dereg_mr> mr(
+        ibv_reg_mr(responder.pd.get(), memory.at(0), length,
+                   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE));
+    if (!mr)
+        return {false, concat("ibv_reg_mr: ", std::strerror(errno))};
+    connect(requester, responder);
+    requester.memory.front() = std::byte{1};
+    ibv_sge sge = requester.make_sge(1);
+    ibv_send_wr write = requester.make_wr(IBV_WR_RDMA_WRITE, sge), *bad_wr = nullptr;
+    write.wr.rdma = {reinterpret_cast<std::uintptr_t>(memory.at(length - 1)), mr->rkey};
+    check(ibv_post_send(requester.qp.get(), &write, &bad_wr), "post a Write");
+    requester.expect_success("the Write");
+    return {*memory.at(length - 1) == std::byte{1}, "written to the last byte"};
+}
+
 constexpr std::array trials{
     trial<device>{"zero-length-queues-rc", zero_length_queues_rc},
     trial<device>{"zero-length-queues-uc", zero_length_queues_uc},
@@ -284,6 +379,8 @@ constexpr std::array trials{
     trial<device>{"fenced-read-behind-rnr", fenced_read_behind_rnr},
     trial<device>{"fenced-atomic-behind-rnr", fenced_atomic_behind_rnr},
     trial<device>{"fenced-send-before-read", fenced_send_before_read},
+    trial<device>{"long-cq", long_cq},
+    trial<device>{"long-mr", long_mr},
 };
 
 } // namespace

@@ -73,6 +73,14 @@ teardown() { printf %x $(((1 << $(nproc)) - 1)) >/sys/devices/virtual/workqueue/
     require_patch RDMA-rxe-return-a-request-s-share-of-rd_atomic-when-it-is-sent-again
     expect_right rxe fenced-read-behind-rnr fenced-atomic-behind-rnr fenced-send-before-read
 }
+@test "rxe: a CQ holds the completions of a long send queue" {
+    require_patch RDMA-rxe-let-a-CQ-have-as-many-CQEs-as-a-QP-has-requests
+    expect_right rxe long-cq
+}
+@test "rxe: memory of more than 1 GiB is registered" {
+    require_patch RDMA-rxe-register-memory-of-more-than-1-GiB
+    expect_right rxe long-mr
+}
 @test "siw: a Send with an empty segment among others is sent" {
     require_patch RDMA-siw-leave-out-empty-segments-of-a-send
     expect_right siw empty-segments-of-a-send
