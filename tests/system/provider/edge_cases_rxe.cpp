@@ -343,7 +343,7 @@ class repeated_memory {
     repeated_memory(const repeated_memory &) = delete;
     repeated_memory &operator=(const repeated_memory &) = delete;
     ~repeated_memory() { munmap(addr_, length_); }
-    std::byte *at(std::size_t offset) const { return addr_ + offset; }
+    std::byte *address_of(std::size_t offset) const { return addr_ + offset; }
 };
 
 // An MR of 1 GiB and a page is registered, and a Write to its last page arrives there.
@@ -353,7 +353,7 @@ outcome long_mr(const device &dev) {
     endpoint requester(dev);
     const endpoint responder(dev);
     const unique_handle<ibv_mr, ibv_dereg_mr> mr(
-        ibv_reg_mr(responder.pd.get(), memory.at(0), length,
+        ibv_reg_mr(responder.pd.get(), memory.address_of(0), length,
                    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE));
     if (!mr)
         return {false, concat("ibv_reg_mr: ", std::strerror(errno))};
@@ -361,10 +361,10 @@ outcome long_mr(const device &dev) {
     requester.memory.front() = std::byte{1};
     ibv_sge sge = requester.make_sge(1);
     ibv_send_wr write = requester.make_wr(IBV_WR_RDMA_WRITE, sge), *bad_wr = nullptr;
-    write.wr.rdma = {reinterpret_cast<std::uintptr_t>(memory.at(length - 1)), mr->rkey};
+    write.wr.rdma = {reinterpret_cast<std::uintptr_t>(memory.address_of(length - 1)), mr->rkey};
     check(ibv_post_send(requester.qp.get(), &write, &bad_wr), "post a Write");
     requester.expect_success("the Write");
-    return {*memory.at(length - 1) == std::byte{1}, "written to the last byte"};
+    return {*memory.address_of(length - 1) == std::byte{1}, "written to the last byte"};
 }
 
 constexpr std::array trials{

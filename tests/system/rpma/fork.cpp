@@ -101,7 +101,7 @@ void wait_completion(rpma_conn *conn) {
 }
 
 /// Both sides of a connection.
-struct pair {
+struct connection {
     rpma_peer *peer;
     rpma_ep *ep = nullptr;
     rpma_conn_req *request = nullptr;
@@ -191,8 +191,8 @@ void connect_child(const char *address) {
     check(rpma_peer_delete(&peer), "child: rpma_peer_delete");
 }
 
-[[noreturn]] void run_child(const std::string &child, const char *address, const pair &pair,
-                            int wait_fd) {
+[[noreturn]] void run_child(const std::string &child, const char *address,
+                            const connection &connected, int wait_fd) {
     char byte = 0;
     if (child == "exec") {
         dup2(wait_fd, STDIN_FILENO);
@@ -201,18 +201,19 @@ void connect_child(const char *address) {
     }
     if (child == "write") {
         for (unsigned seed = 1000; seed != 1010; ++seed) {
-            for (const region *each : {&pair.source, &pair.target, &pair.copy, &pair.received})
+            for (const region *each :
+                 {&connected.source, &connected.target, &connected.copy, &connected.received})
                 each->fill(seed);
         }
-        pair.source.expect(1009, "child");
-        pair.target.expect(1009, "child");
+        connected.source.expect(1009, "child");
+        connected.target.expect(1009, "child");
     }
     if (child == "peer")
         connect_child(address);
     if (read(wait_fd, &byte, 1) != 0)
         _exit(1);
     if (child == "write")
-        pair.target.expect(1009, "child, after the parent");
+        connected.target.expect(1009, "child, after the parent");
     if (child == "exit")
         std::exit(0);
     _exit(0);
@@ -223,40 +224,40 @@ int run(const char *address, const std::string &child, bool has_init, bool has_r
         fail("ibv_fork_init");
     rpma_peer *peer = open_peer(address);
     {
-        pair pair = {.peer = peer};
+        connection connected = {.peer = peer};
         std::array<int, 2> fds;
-        pair.listen(address);
+        connected.listen(address);
         if (!has_request) {
-            pair.connect();
+            connected.connect();
             for (unsigned seed = 1; seed != 20; ++seed)
-                pair.transfer(seed);
+                connected.transfer(seed);
         }
         if (pipe(fds.data()) != 0)
             fail("pipe");
         const pid_t pid = fork();
         if (pid == 0) {
             close(fds[1]);
-            run_child(child, address, pair, fds[0]);
+            run_child(child, address, connected, fds[0]);
         }
         close(fds[0]);
         if (has_request)
-            pair.connect();
+            connected.connect();
         if (child == "peer") {
-            rpma_conn *conn = pair.accept();
+            rpma_conn *conn = connected.accept();
             expect_event(conn, RPMA_CONN_ESTABLISHED);
             check(rpma_conn_disconnect(conn), "rpma_conn_disconnect");
             expect_event(conn, RPMA_CONN_CLOSED);
             check(rpma_conn_delete(&conn), "rpma_conn_delete");
         }
         for (unsigned seed = 101; seed != 120; ++seed)
-            pair.transfer(seed);
+            connected.transfer(seed);
         close(fds[1]);
         int status = 0;
         if (waitpid(pid, &status, 0) != pid || status != 0)
             fail("the child has failed: " + std::to_string(status));
         for (unsigned seed = 201; seed != 220; ++seed)
-            pair.transfer(seed);
-        pair.close();
+            connected.transfer(seed);
+        connected.close();
     }
     check(rpma_peer_delete(&peer), "rpma_peer_delete");
     return 0;

@@ -92,7 +92,7 @@ struct message_buffer : region {
     explicit message_buffer(rpma_peer *peer)
         : region(peer, (1 + NUM_RECEIVES) * MESSAGE_SIZE) {}
     /// index 0: the message to send; others: receives.
-    message &at(std::size_t index) const {
+    message &slot(std::size_t index) const {
         return *reinterpret_cast<message *>(memory + index * MESSAGE_SIZE);
     }
     static std::size_t to_offset(std::size_t index) { return index * MESSAGE_SIZE; }
@@ -206,7 +206,7 @@ struct client {
             fail("a read has other data than was written");
     }
     void send(std::uint32_t type) {
-        message &request = messages.at(0);
+        message &request = messages.slot(0);
         request.type = type;
         request.number = ++num_messages;
         std::memcpy(request.bytes, expected.data(), SIZE);
@@ -217,9 +217,9 @@ struct client {
         send(message::COMPARE);
         wait();
         wait(); // of the send, and of the reply
-        static message wanted;
-        fill_reply(wanted, num_messages);
-        if (std::memcmp(&messages.at(1), &wanted, sizeof wanted) != 0)
+        static message expected_reply;
+        fill_reply(expected_reply, num_messages);
+        if (std::memcmp(&messages.slot(1), &expected_reply, sizeof expected_reply) != 0)
             fail("a reply has other data than was sent");
         post_receive([&](auto... arguments) { return rpma_recv(conn, arguments...); });
     }
@@ -345,7 +345,7 @@ struct connection {
             fail("the server's memory has other data than was written");
         ++num_compared;
         // The previous reply has arrived: the client has sent a message since.
-        fill_reply(messages.at(0), request.number);
+        fill_reply(messages.slot(0), request.number);
         check(rpma_send(conn, messages.mr, 0, sizeof(message), RPMA_F_COMPLETION_ALWAYS, nullptr),
               "rpma_send");
     }
@@ -363,7 +363,7 @@ struct connection {
             if (wc.opcode != IBV_WC_RECV)
                 continue;
             const auto index = static_cast<std::size_t>(wc.wr_id);
-            handle_message(messages.at(index));
+            handle_message(messages.slot(index));
             // An error: the client has disconnected.
             (void)rpma_recv(conn, messages.mr, messages.to_offset(index), MESSAGE_SIZE,
                             to_context(index));
@@ -420,7 +420,7 @@ struct server {
                 return each.qp_num == wc.qp_num;
             });
             if (wc.status == IBV_WC_SUCCESS && conn != conns.end())
-                conn->handle_message(buffer.at(0));
+                conn->handle_message(buffer.slot(0));
             post_to_srq(buffer);
         }
     }

@@ -424,7 +424,7 @@ def libfabric() -> Iterator[Row]:
     # Its prov/verbs/src/verbs_info.c: VERBS_MSG_CAPS, and vrb_alloc_info().
     no_tags = "no MSG endpoint of verbs has tags, on any device; those of verbs;ofi_rxm have"
     no_datagrams = "iWARP has no datagrams"
-    for provider, options, left_out in (
+    endpoints: List[Tuple[str, str, Dict[str, str]]] = [
         ("verbs", "-e msg", {}),
         ("verbs", "-e msg -m tagged", {"rxe": no_tags, "siw": no_tags}),
         ("verbs", "-e dgram", {"siw": no_datagrams}),
@@ -432,7 +432,8 @@ def libfabric() -> Iterator[Row]:
         ("verbs;ofi_rxm", "-e rdm -m tagged", {}),
         ("verbs;ofi_rxd", "-e rdm", {"siw": no_datagrams}),
         ("verbs;ofi_rxd", "-e rdm -m tagged", {"siw": no_datagrams}),
-    ):
+    ]
+    for provider, options, left_out in endpoints:
         suffix = "-dgram" if options == "-e dgram" or "rxd" in provider else ""
         server = f"fi_pingpong -p '{provider}' {options} -d {{device}}{suffix} -c -I 20"
         prints = "^(1k|1m) +20 +=20 "
