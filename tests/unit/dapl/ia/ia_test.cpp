@@ -3,6 +3,7 @@
 #include "fake/consumer.hpp"
 
 #include <cerrno>
+#include <sys/resource.h>
 #include <vector>
 
 using namespace fake;
@@ -42,6 +43,14 @@ DAT_RETURN open_ia(char *name, DAT_COUNT qlen) {
 /// As many as the registry has handles for.
 void as_many_ias_open_as_handles_exist(void **) {
     constexpr std::size_t max_ias = 4095;
+    constexpr std::size_t other_files = 100; // an IA has one
+    rlimit files;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
+    files.rlim_cur = files.rlim_max; // 1024 by default
+    if (files.rlim_max < max_ias + other_files || setrlimit(RLIMIT_NOFILE, &files) != 0) {
+        print_message("# skipped: ulimit -Hn is below %zu\n", max_ias + other_files);
+        skip();
+    }
     char name[] = "roce";
     std::vector<DAT_IA_HANDLE> ias(max_ias);
     DAT_EVD_HANDLE async_evd = DAT_HANDLE_NULL; // of the first IA, for all
