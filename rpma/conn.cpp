@@ -59,8 +59,9 @@ int rpma_conn_next_event(rpma_conn *conn, rpma_conn_event *event) {
     // On InfiniBand and RoCE, the peer's first message may precede the event. The kernel sends no
     // DREQ before that, and reports success. relaxed: the kernel has ordered the call and the
     // event.
-    if (result == RPMA_CONN_ESTABLISHED && conn->has_disconnected.load(std::memory_order_relaxed))
-        rdma_disconnect(conn->objects.id.get());
+    if (result == RPMA_CONN_ESTABLISHED && conn->has_disconnected.load(std::memory_order_relaxed) &&
+        rdma_disconnect(conn->objects.id.get()) != 0)
+        RPMA_LOG_ERRNO(errno, "rdma_disconnect");
     if (conn->objects.requests != nullptr) // A peer may disconnect when it has written.
         conn->objects.requests->sync().sync_after_peer();
     RPMA_LOG(RPMA_LOG_LEVEL_NOTICE, "%s", rpma_utils_conn_event_2str(result));
@@ -141,6 +142,7 @@ int rpma_conn_disconnect(rpma_conn *conn) {
         return RPMA_E_INVAL;
     conn->has_disconnected.store(true, std::memory_order_relaxed); // see rpma_conn_next_event()
     if (rdma_disconnect(conn->objects.id.get()) != 0) {
+        conn->has_disconnected.store(false, std::memory_order_relaxed);
         RPMA_LOG_ERRNO(errno, "rdma_disconnect");
         return RPMA_E_PROVIDER;
     }

@@ -64,5 +64,5 @@ struct rpma_conn {
     coherdma::rpma::private_data data; ///< of the peer's request, or of its reply
     /// Whether the peer has declared that flushed data is persistent.
     std::atomic<bool> direct_write_to_pmem = false;
-    std::atomic<bool> has_disconnected = false; ///< rpma_conn_disconnect() has been called
+    std::atomic<bool> has_disconnected = false; ///< by rpma_conn_disconnect()
 };

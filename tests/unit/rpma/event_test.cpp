@@ -293,15 +293,46 @@ void connection_has_event_channel(void **) {
     assert_int_equal(rpma_peer_delete(&peer), 0);
 }
 
+// The kernel sends no DREQ before the connection is established.
+void disconnect_before_established_is_repeated(void **) {
+    for (const bool has_failed : {false, true}) {
+        rpma_peer *peer = create_peer();
+        rpma_conn_req *req = nullptr;
+        rpma_conn *conn = nullptr;
+        assert_int_equal(rpma_conn_req_new(peer, "192.0.2.1", "7204", nullptr, &req), 0);
+        assert_int_equal(rpma_conn_req_connect(&req, nullptr, &conn), 0);
+        if (has_failed)
+            fail_calls("rdma_disconnect", EINVAL);
+        assert_int_equal(rpma_conn_disconnect(conn), has_failed ? RPMA_E_PROVIDER : 0);
+        fail_none();
+        take_calls();
+        rpma_conn_event event = RPMA_CONN_UNDEFINED;
+        post_event(RDMA_CM_EVENT_ESTABLISHED, "", last_id());
+        assert_int_equal(rpma_conn_next_event(conn, &event), 0);
+        assert_int_equal(event, RPMA_CONN_ESTABLISHED);
+        const std::vector<std::string> calls = take_calls();
+        assert_int_equal(std::count(calls.begin(), calls.end(), "rdma_disconnect"),
+                         has_failed ? 0 : 1);
+        assert_int_equal(rpma_conn_delete(&conn), 0);
+        assert_int_equal(rpma_peer_delete(&peer), 0);
+    }
+}
+
 } // namespace
 
 int main() {
     const CMUnitTest tests[] = {
-        TEST(conn_event_of_each_cm_event),      TEST(active_side_has_private_data_of_reply),
-        TEST(rejection_has_no_private_data),    TEST(passive_side_keeps_private_data_of_request),
-        TEST(sent_private_data_and_parameters), TEST(no_event),
-        TEST(endpoint_refuses_other_events),    TEST(private_data_out_of_memory),
-        TEST(addresses_and_timeouts),           TEST(connection_has_event_channel),
+        TEST(conn_event_of_each_cm_event),
+        TEST(active_side_has_private_data_of_reply),
+        TEST(rejection_has_no_private_data),
+        TEST(passive_side_keeps_private_data_of_request),
+        TEST(sent_private_data_and_parameters),
+        TEST(no_event),
+        TEST(endpoint_refuses_other_events),
+        TEST(private_data_out_of_memory),
+        TEST(addresses_and_timeouts),
+        TEST(connection_has_event_channel),
+        TEST(disconnect_before_established_is_repeated),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);
 }
