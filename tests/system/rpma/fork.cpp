@@ -13,6 +13,8 @@
 //     peer     connects to the parent, with a peer of its own
 // --init: ibv_fork_init() before anything else. --request: the fork comes before the connection.
 
+#include "objects.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -22,7 +24,6 @@
 #include <librpma.h>
 #include <random>
 #include <string>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -31,33 +32,10 @@ namespace {
 constexpr const char *PORT = "7208";
 constexpr std::size_t SIZE = 8192;
 
-[[noreturn]] void fail(const std::string &text) {
-    std::fprintf(stderr, "fork: %s, errno %d\n", text.c_str(), errno);
-    _exit(1);
-}
-void check(int ret, const char *operation) {
-    if (ret != 0)
-        fail(std::string(operation) + ": " + rpma_err_2str(ret));
-}
-
-/// Pages of their own: after ibv_fork_init() a child lacks those that are registered.
-struct region {
-    char *memory = static_cast<char *>(
-        mmap(nullptr, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-    rpma_mr_local *mr = nullptr;
-
-    explicit region(rpma_peer *peer) {
-        constexpr int ALL_BUT_PERSISTENT = RPMA_MR_USAGE_READ_SRC | RPMA_MR_USAGE_READ_DST |
-                                           RPMA_MR_USAGE_WRITE_SRC | RPMA_MR_USAGE_WRITE_DST |
-                                           RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY |
-                                           RPMA_MR_USAGE_SEND | RPMA_MR_USAGE_RECV;
-        check(rpma_mr_reg(peer, memory, SIZE, ALL_BUT_PERSISTENT, &mr), "rpma_mr_reg");
-    }
-    region(const region &) = delete;
-    ~region() {
-        check(rpma_mr_dereg(&mr), "rpma_mr_dereg");
-        munmap(memory, SIZE);
-    }
+/// Memory with what a seed makes of it.
+struct seeded_region : region {
+    explicit seeded_region(rpma_peer *peer)
+        : region(peer, SIZE) {}
 
     void fill(unsigned seed) const {
         std::minstd_rand random(seed);
@@ -72,15 +50,6 @@ struct region {
     }
 };
 
-rpma_peer *open_peer(const char *address) {
-    ibv_context *context = nullptr;
-    rpma_peer *peer = nullptr;
-    check(rpma_utils_get_ibv_context(address, RPMA_UTIL_IBV_CONTEXT_LOCAL, &context),
-          "rpma_utils_get_ibv_context");
-    check(rpma_peer_new(context, &peer), "rpma_peer_new");
-    return peer;
-}
-
 void expect_event(rpma_conn *conn, rpma_conn_event expected) {
     rpma_conn_event event = RPMA_CONN_UNDEFINED;
     check(rpma_conn_next_event(conn, &event), "rpma_conn_next_event");
@@ -90,14 +59,8 @@ void expect_event(rpma_conn *conn, rpma_conn_event expected) {
 
 void wait_completion(rpma_conn *conn) {
     rpma_cq *cq = nullptr;
-    ibv_wc wc = {};
-    int ret = 0;
     check(rpma_conn_get_cq(conn, &cq), "rpma_conn_get_cq");
-    while ((ret = rpma_cq_get_wc(cq, 1, &wc, nullptr)) == RPMA_E_NO_COMPLETION)
-        check(rpma_cq_wait(cq), "rpma_cq_wait");
-    check(ret, "rpma_cq_get_wc");
-    if (wc.status != IBV_WC_SUCCESS)
-        fail(ibv_wc_status_str(wc.status));
+    wait_completion(cq);
 }
 
 /// Both sides of a connection.
@@ -106,7 +69,7 @@ struct connection {
     rpma_ep *ep = nullptr;
     rpma_conn_req *request = nullptr;
     rpma_conn *active = nullptr, *passive = nullptr;
-    region source{peer}, target{peer}, copy{peer}, sent{peer}, received{peer};
+    seeded_region source{peer}, target{peer}, copy{peer}, sent{peer}, received{peer};
     rpma_mr_remote *remote = nullptr;
 
     void listen(const char *address) {
@@ -118,11 +81,9 @@ struct connection {
         passive = accept();
         expect_event(active, RPMA_CONN_ESTABLISHED);
         expect_event(passive, RPMA_CONN_ESTABLISHED);
-        std::array<char, 64> descriptor;
-        std::size_t size = 0;
-        check(rpma_mr_get_descriptor_size(target.mr, &size), "rpma_mr_get_descriptor_size");
-        check(rpma_mr_get_descriptor(target.mr, descriptor.data()), "rpma_mr_get_descriptor");
-        check(rpma_mr_remote_from_descriptor(descriptor.data(), size, &remote), "descriptor");
+        const description described(target);
+        check(rpma_mr_remote_from_descriptor(described.bytes.data(), described.size, &remote),
+              "rpma_mr_remote_from_descriptor");
     }
     rpma_conn *accept() const {
         rpma_conn_req *req = nullptr;
@@ -179,7 +140,7 @@ struct connection {
 
 /// Connects to the parent and ends the connection.
 void connect_child(const char *address) {
-    rpma_peer *peer = open_peer(address);
+    rpma_peer *peer = open_peer(address, RPMA_UTIL_IBV_CONTEXT_LOCAL);
     rpma_conn_req *req = nullptr;
     rpma_conn *conn = nullptr;
     check(rpma_conn_req_new(peer, address, PORT, nullptr, &req), "child: rpma_conn_req_new");
@@ -201,7 +162,7 @@ void connect_child(const char *address) {
     }
     if (child == "write") {
         for (unsigned seed = 1000; seed != 1010; ++seed) {
-            for (const region *each :
+            for (const seeded_region *each :
                  {&connected.source, &connected.target, &connected.copy, &connected.received})
                 each->fill(seed);
         }
@@ -222,7 +183,7 @@ void connect_child(const char *address) {
 int run(const char *address, const std::string &child, bool has_init, bool has_request) {
     if (has_init && ibv_fork_init() != 0)
         fail("ibv_fork_init");
-    rpma_peer *peer = open_peer(address);
+    rpma_peer *peer = open_peer(address, RPMA_UTIL_IBV_CONTEXT_LOCAL);
     {
         connection connected = {.peer = peer};
         std::array<int, 2> fds;

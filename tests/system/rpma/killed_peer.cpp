@@ -6,6 +6,8 @@
 //     killed_peer ADDRESS ROUNDS SEED
 //     killed_peer --client ADDRESS         connects, and runs operations until it is killed
 
+#include "objects.hpp"
+
 #include <array>
 #include <chrono>
 #include <csignal>
@@ -27,47 +29,7 @@ constexpr std::size_t SIZE = 4096;
 constexpr int NUM_RECEIVES = 8;
 constexpr int LIMIT_MS = 180'000; // Ends a hang.
 
-[[noreturn]] void fail(const char *text) {
-    std::fprintf(stderr, "killed_peer: %s\n", text);
-    std::exit(1);
-}
-void check(int ret, const char *operation) {
-    if (ret != 0) {
-        std::fprintf(stderr, "killed_peer: %s: %s\n", operation, rpma_err_2str(ret));
-        std::exit(1);
-    }
-}
-
-/// Memory of a peer for all usages.
-struct region {
-    char *memory = static_cast<char *>(std::aligned_alloc(SIZE, SIZE));
-    rpma_mr_local *mr = nullptr;
-
-    explicit region(rpma_peer *peer) {
-        constexpr int ALL_BUT_PERSISTENT = RPMA_MR_USAGE_READ_SRC | RPMA_MR_USAGE_READ_DST |
-                                           RPMA_MR_USAGE_WRITE_SRC | RPMA_MR_USAGE_WRITE_DST |
-                                           RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY |
-                                           RPMA_MR_USAGE_SEND | RPMA_MR_USAGE_RECV;
-        std::memset(memory, 0, SIZE);
-        check(rpma_mr_reg(peer, memory, SIZE, ALL_BUT_PERSISTENT, &mr), "rpma_mr_reg");
-    }
-    region(const region &) = delete;
-    ~region() {
-        check(rpma_mr_dereg(&mr), "rpma_mr_dereg");
-        std::free(memory);
-    }
-};
-
-rpma_peer *open_peer(const char *address, rpma_util_ibv_context_type type) {
-    ibv_context *context = nullptr;
-    rpma_peer *peer = nullptr;
-    check(rpma_utils_get_ibv_context(address, type, &context), "rpma_utils_get_ibv_context");
-    check(rpma_peer_new(context, &peer), "rpma_peer_new");
-    return peer;
-}
-
-// -- the client
-// ------------------------------------------------------------------------------------
+// -- the client ----------------------------------------------------------------------------------
 
 /// False: the server has rejected it.
 bool connect_to_server(rpma_peer *peer, const char *address, rpma_conn *&conn) {
@@ -83,7 +45,7 @@ bool connect_to_server(rpma_peer *peer, const char *address, rpma_conn *&conn) {
 /// Until it is killed, or rejected.
 int run_client(const char *address) {
     rpma_peer *const peer = open_peer(address, RPMA_UTIL_IBV_CONTEXT_REMOTE);
-    const region local(peer);
+    const region local(peer, SIZE);
     rpma_conn *conn = nullptr;
     if (!connect_to_server(peer, address, conn))
         return 0;
@@ -111,12 +73,7 @@ int run_client(const char *address) {
     }
 }
 
-// -- the server
-// ------------------------------------------------------------------------------------
-
-void make_nonblocking(int fd) {
-    check(fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK), "fcntl");
-}
+// -- the server ----------------------------------------------------------------------------------
 
 int count_open_files() {
     int count = 0;
@@ -158,12 +115,8 @@ struct server {
         }
         for (int i = 0; i != NUM_RECEIVES; ++i)
             check(rpma_conn_req_recv(req, memory.mr, 0, SIZE, nullptr), "rpma_conn_req_recv");
-        std::array<char, 64> descriptor;
-        std::size_t size = 0;
-        check(rpma_mr_get_descriptor_size(memory.mr, &size), "rpma_mr_get_descriptor_size");
-        check(rpma_mr_get_descriptor(memory.mr, descriptor.data()), "rpma_mr_get_descriptor");
-        const rpma_conn_private_data data = {.ptr = descriptor.data(),
-                                             .len = static_cast<std::uint8_t>(size)};
+        description described(memory);
+        const rpma_conn_private_data data = described.private_data();
         if (rpma_conn_req_connect(&req, &data, &conn) != 0) {
             conn = nullptr;
             return; // The client is gone.
@@ -256,7 +209,7 @@ struct server {
 int run_server(const char *program, const char *address, int num_rounds, unsigned seed) {
     rpma_peer *peer = open_peer(address, RPMA_UTIL_IBV_CONTEXT_LOCAL);
     {
-        const region memory(peer);
+        const region memory(peer, SIZE);
         server server = {.peer = peer, .memory = memory, .random = std::minstd_rand(seed)};
         server.listen(address);
         const int num_files = count_open_files();

@@ -9,8 +9,8 @@ source "$BATS_TEST_DIRNAME/../lib/lib.bash"
 PROGRAM=$BUILD/tests/system/rpma/many_clients
 
 setup() {
-    # On siw, a port that a client had a minute ago is still in use.
-    sysctl -qw net.ipv4.ip_local_reserved_ports=7207
+    # rdma_cm chooses ports without regard to those that TCP, and so siw, keeps for a minute (KNOWN_FAULTS.md).
+    sysctl -qw net.ipv4.tcp_max_tw_buckets=0
 }
 serve() { # THREADS
     run -0 "$PROGRAM" "$SOFTRDMA_ADDRESS" "$1" 16 "${ROUNDS:-10}" 1
@@ -20,7 +20,7 @@ serve() { # THREADS
 @test "a thread for each connection serves sixteen clients" { serve each; }
 @test "one thread with an SRQ serves sixteen clients" { serve srq; }
 
-# Three: siw gives up connecting if the server, emulated, has not accepted within ten seconds.
+# Three: of sixteen, siw reports some as unreachable. It waits five seconds for the server, which the emulation slows down.
 @test "no sync is missing, with a thread for each connection" {
     cd "$BATS_TEST_TMPDIR"
     unset RDMAV_DRIVERS IBV_DRIVERS COHERDMA_SOFTRDMA

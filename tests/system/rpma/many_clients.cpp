@@ -11,6 +11,8 @@
 //
 //     many_clients --client ADDRESS ROUNDS SEED
 
+#include "objects.hpp"
+
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -20,7 +22,6 @@
 #include <fcntl.h>
 #include <librpma.h>
 #include <list>
-#include <mutex>
 #include <poll.h>
 #include <random>
 #include <string>
@@ -37,48 +38,6 @@ constexpr std::size_t SIZE = 1024; ///< of the memory of a connection
 constexpr std::size_t PAGE = 4096;
 constexpr int NUM_RECEIVES = 4;
 constexpr int LIMIT_MS = 180'000; // Ends a hang.
-
-[[noreturn]] void fail(const char *text) {
-    std::fprintf(stderr, "many_clients: %s\n", text);
-    std::exit(1);
-}
-void check(int ret, const char *operation) {
-    if (ret == 0)
-        return;
-    std::fprintf(stderr, "many_clients: %s: %s\n", operation, rpma_err_2str(ret));
-    std::exit(1);
-}
-
-// These may be called by one thread at a time, see librpma(7).
-std::mutex lock;
-template <class function, class... argument>
-int call_alone(const function &operation, argument... arguments) {
-    const std::lock_guard guard(lock);
-    return operation(arguments...);
-}
-
-/// Memory for all usages.
-struct region {
-    char *memory = nullptr;
-    rpma_mr_local *mr = nullptr;
-
-    region(rpma_peer *peer, std::size_t size) {
-        constexpr int ALL_BUT_PERSISTENT = RPMA_MR_USAGE_READ_SRC | RPMA_MR_USAGE_READ_DST |
-                                           RPMA_MR_USAGE_WRITE_SRC | RPMA_MR_USAGE_WRITE_DST |
-                                           RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY |
-                                           RPMA_MR_USAGE_SEND | RPMA_MR_USAGE_RECV;
-        const std::size_t length = (size + PAGE - 1) / PAGE * PAGE;
-        memory = static_cast<char *>(std::aligned_alloc(PAGE, length));
-        std::memset(memory, 0, length);
-        check(call_alone(rpma_mr_reg, peer, memory, length, ALL_BUT_PERSISTENT, &mr),
-              "rpma_mr_reg");
-    }
-    region(const region &) = delete;
-    ~region() {
-        check(call_alone(rpma_mr_dereg, &mr), "rpma_mr_dereg");
-        std::free(memory);
-    }
-};
 
 /// The first half of a region has messages to send, the second those that arrive.
 struct message {
@@ -110,14 +69,6 @@ void fill_reply(message &reply, std::uint32_t number) {
 
 void *to_context(std::size_t index) {
     return reinterpret_cast<void *>(index);
-}
-
-rpma_peer *open_peer(const char *address, rpma_util_ibv_context_type type) {
-    ibv_context *context = nullptr;
-    rpma_peer *peer = nullptr;
-    check(rpma_utils_get_ibv_context(address, type, &context), "rpma_utils_get_ibv_context");
-    check(rpma_peer_new(context, &peer), "rpma_peer_new");
-    return peer;
 }
 
 // -- the client ---------------------------------------------------------------------------------
@@ -158,17 +109,6 @@ struct client {
         check(receive(messages.mr, messages.to_offset(1), MESSAGE_SIZE, to_context(1)), "recv");
     }
 
-    ibv_wc wait() {
-        ibv_wc wc = {};
-        int ret = 0;
-        while ((ret = rpma_cq_get_wc(cq, 1, &wc, nullptr)) == RPMA_E_NO_COMPLETION)
-            check(rpma_cq_wait(cq), "rpma_cq_wait");
-        check(ret, "rpma_cq_get_wc");
-        if (wc.status != IBV_WC_SUCCESS)
-            fail(ibv_wc_status_str(wc.status));
-        return wc;
-    }
-
     std::size_t choose(std::size_t limit) { return random() % limit; }
 
     void write(int flags) {
@@ -184,7 +124,7 @@ struct client {
         check(rpma_flush(conn, remote, offset, length, RPMA_FLUSH_TYPE_VISIBILITY,
                          RPMA_F_COMPLETION_ALWAYS, nullptr),
               "rpma_flush");
-        wait();
+        wait_completion(cq);
     }
     void write_atomically() {
         char word[8];
@@ -193,7 +133,7 @@ struct client {
         std::memcpy(expected.data() + offset, word, sizeof word);
         check(rpma_atomic_write(conn, remote, offset, word, RPMA_F_COMPLETION_ALWAYS, nullptr),
               "rpma_atomic_write");
-        wait();
+        wait_completion(cq);
     }
     void read() {
         const std::size_t offset = choose(SIZE), length = 1 + choose(SIZE - offset);
@@ -201,7 +141,7 @@ struct client {
         check(rpma_read(conn, target.mr, offset, remote, offset, length, RPMA_F_COMPLETION_ALWAYS,
                         nullptr),
               "rpma_read");
-        wait();
+        wait_completion(cq);
         if (std::memcmp(target.memory + offset, expected.data() + offset, length) != 0)
             fail("a read has other data than was written");
     }
@@ -215,8 +155,8 @@ struct client {
     }
     void compare() {
         send(message::COMPARE);
-        wait();
-        wait(); // of the send, and of the reply
+        wait_completion(cq);
+        wait_completion(cq); // of the send, and of the reply
         static message expected_reply;
         fill_reply(expected_reply, num_messages);
         if (std::memcmp(&messages.slot(1), &expected_reply, sizeof expected_reply) != 0)
@@ -281,11 +221,6 @@ int run_client(const char *address, int num_rounds, unsigned seed) {
 
 std::atomic<int> num_compared = 0;
 
-int make_nonblocking(int fd) {
-    check(fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK), "fcntl");
-    return fd;
-}
-
 struct connection {
     rpma_peer *peer;
     region memory{peer, SIZE};
@@ -303,12 +238,8 @@ struct connection {
             check(rpma_conn_req_recv(req, messages.mr, messages.to_offset(index), MESSAGE_SIZE,
                                      to_context(index)),
                   "rpma_conn_req_recv");
-        std::array<char, 64> descriptor;
-        std::size_t size = 0;
-        check(rpma_mr_get_descriptor_size(memory.mr, &size), "rpma_mr_get_descriptor_size");
-        check(rpma_mr_get_descriptor(memory.mr, descriptor.data()), "rpma_mr_get_descriptor");
-        const rpma_conn_private_data data = {.ptr = descriptor.data(),
-                                             .len = static_cast<std::uint8_t>(size)};
+        description described(memory);
+        const rpma_conn_private_data data = described.private_data();
         check(rpma_conn_req_connect(&req, &data, &conn), "rpma_conn_req_connect");
         check(rpma_conn_get_event_fd(conn, &conn_fd), "rpma_conn_get_event_fd");
         check(rpma_conn_get_cq(conn, &cq), "rpma_conn_get_cq");
