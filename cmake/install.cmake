@@ -8,7 +8,7 @@ install(DIRECTORY scripts/lab/ DESTINATION ${CMAKE_INSTALL_DATADIR}/softrdma/lab
         USE_SOURCE_PERMISSIONS OPTIONAL FILES_MATCHING
         PATTERN "__pycache__" EXCLUDE
         PATTERN "*.py"
-        PATTERN "uml.config"
+        PATTERN "*.config"
         PATTERN "pinned_kernel"
         PATTERN "*.patch"
         REGEX "/guest/init$")

@@ -40,8 +40,12 @@ def make_prefix(material: Material, prefix: str) -> None:
         os.path.join(share, "bash-completion", "completions"),
     )
     doc = os.path.join(share, "doc", "softrdma")
-    for name in ("LICENSE", "CHANGELOG.md", "docs/lab.md", "docs/rdma-in-ci.md"):
+    for name in ("LICENSE", "CHANGELOG.md"):
         copy(os.path.join(material.tree, name), doc)
+    for name in ("lab.md", "kernel-users.md", "rdma-in-ci.md"):
+        copy(os.path.join(material.tree, "docs", name), doc)
+    recipes = os.path.join(material.tree, "examples", "kernel")
+    shutil.copytree(recipes, os.path.join(doc, "examples", "kernel"))
     shutil.copytree(os.path.join(material.tree, "docs", "ci"), os.path.join(doc, "ci"))
     licenses = os.path.join(doc, "LICENSES")
     shutil.copytree(os.path.join(material.tree, "LICENSES"), licenses)

@@ -79,7 +79,7 @@ def sources_readme(material: Material) -> str:
     pin, libc, libgcc = material.pin, material.libc, material.libgcc
     paragraphs = (
         f"{TREE_NAME}.tar is softrdma, commit {material.commit}, with the kernel's configuration "
-        "(scripts/lab/kernel/uml.config) and its patches (scripts/lab/patches).",
+        "(scripts/lab/kernel/*.config) and its patches (scripts/lab/patches).",
         f"{pin.file_name}, Debian's package, is the kernel's source; its SHA-256 is {pin.sha256}. "
         f"It was listed in {pin.provenance}.",
         f"{libc['source']} has the source of the C library that is linked with the kernel, {libc['version']}. Of "

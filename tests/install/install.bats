@@ -21,7 +21,7 @@ expected_files() {
     [[ ! -f scripts/softrdma ]] || echo bin/softrdma
     if [[ -d scripts/lab ]]; then
         find scripts/lab -name __pycache__ -prune -o -type f \
-            \( -name '*.py' -o -name uml.config -o -name pinned_kernel -o -name '*.patch' -o -path '*/guest/init' \) -printf 'share/softrdma/lab/%P\n'
+            \( -name '*.py' -o -name '*.config' -o -name pinned_kernel -o -name '*.patch' -o -path '*/guest/init' \) -printf 'share/softrdma/lab/%P\n'
     fi
     printf 'lib/systemd/%s\n' system/softrdma@.service system-generators/softrdma-generator
     man_pages

@@ -111,7 +111,7 @@ def build(
                 [
                     f"-j{options.jobs or len(os.sched_getaffinity(0))}",
                     *(["V=1"] if options.verbose else []),
-                    PROGRAM,
+                    *uml_kernels.make_targets(folder),
                 ],
                 "the user-mode kernel does not build",
                 step=None if options.verbose else step,

@@ -242,8 +242,8 @@ def _read_version(program: str) -> str:
             tail = data[-overlap:]
 
 
-def make_module_lists(kernel: BootKernel, path: str) -> str:
-    """Make path/lib/modules: the lists of built-in modules, which modprobe and the guest read. Returns it.
+def make_modules(kernel: BootKernel, path: str) -> str:
+    """Make path/lib/modules: links to the modules, and the lists that modprobe and the guest read. Returns it.
 
     Of a program without its build folder they are not known: those that a run needs are listed, and
     the guest reports if it cannot make the devices.
@@ -252,7 +252,7 @@ def make_module_lists(kernel: BootKernel, path: str) -> str:
     folder = kernel.build_folder
     names = ["include/config/kernel.release", *uml_kernels.BUILTIN_LISTS]
     if folder and all(os.path.isfile(os.path.join(folder, name)) for name in names):
-        uml_kernels.copy_module_lists(folder, path)
+        uml_kernels.install_modules(folder, path, os.symlink)
         return modules
     os.makedirs(os.path.join(modules, kernel.version))
     builtin = os.path.join(modules, kernel.version, uml_kernels.BUILTIN_LISTS[0])

@@ -10,7 +10,7 @@ import hashlib
 import os
 import re
 import shutil
-from typing import List, NamedTuple, Optional
+from typing import Callable, List, NamedTuple, Optional
 
 from .. import LAB_DIR
 from ..core import cache, progress, subprocesses, trust
@@ -21,9 +21,12 @@ from . import kernel_patches, pinned_kernel
 CACHE_KIND = "uml"
 PROGRAM = "linux"
 BUILTIN_LISTS = ("modules.builtin", "modules.builtin.modinfo")
+MODULE_LIST = "modules.order"
 TREE_SUFFIX = ".tree"  # of the tree of a build that a signal ended
 CONFIG_FILE = os.path.join(LAB_DIR, "kernel", "uml.config")
-# Up to this series the vector driver depends on it.
+MODULES_CONFIG_FILE = os.path.join(LAB_DIR, "kernel", "uml_modules.config")
+# Up to this series the vector driver depends on an option, and there are no modules: with some C libraries user mode
+# exports functions to them that are not there (__xmknod).
 LAST_OLD_SERIES = "6.12"
 OLD_SERIES_CONFIG = b"CONFIG_UML_NET=y\n"
 
@@ -133,18 +136,45 @@ def max_processors(path: str) -> int:
         return int(re.findall(r"^CONFIG_NR_CPUS=(\d+)$", file.read(), re.MULTILINE)[0])
 
 
-def copy_module_lists(tree: str, path: str) -> None:
-    """Make path/lib/modules/RELEASE of a built tree: the lists of built-in modules, which modprobe reads."""
+def install_modules(
+    tree: str, path: str, add: Callable[[str, str], object] = shutil.copyfile
+) -> None:
+    """Make path/lib/modules/RELEASE of a built tree: its modules, and what modprobe reads of them and of the built-in ones.
+
+    add(file, target): copies a module, or makes a link to it.
+    """
     with open(os.path.join(tree, "include", "config", "kernel.release"), encoding="ascii") as file:
         release = file.read().strip()
-    modules = os.path.join(path, "lib", "modules", release)
-    os.makedirs(modules)
+    folder = os.path.join(path, "lib", "modules", release)
+    os.makedirs(folder)
     for name in BUILTIN_LISTS:
-        shutil.copy2(os.path.join(tree, name), modules)
-    with open(os.path.join(modules, "modules.order"), "w", encoding="ascii"):
-        pass
+        shutil.copy2(os.path.join(tree, name), folder)
+    with open(os.path.join(folder, MODULE_LIST), "w", encoding="ascii") as file:
+        for module in _built_modules(tree):
+            target = os.path.join("kernel", module)
+            os.makedirs(os.path.dirname(os.path.join(folder, target)), exist_ok=True)
+            add(os.path.join(tree, module), os.path.join(folder, target))
+            file.write(target + "\n")
     depmod = subprocesses.require_program("depmod", "kmod", "a kernel's list of modules")
     subprocesses.capture_output([depmod, "-b", path, release])
+
+
+def make_targets(build_folder: str) -> List[str]:
+    """What make has to build in a configured folder."""
+    with open(os.path.join(build_folder, ".config"), encoding="utf-8") as file:
+        has_modules = "CONFIG_MODULES=y\n" in file.readlines()
+    return [PROGRAM, *(["modules"] if has_modules else [])]
+
+
+def _built_modules(tree: str) -> List[str]:
+    """The modules that make has built in the tree, relative to it. None if it built only the kernel."""
+    try:
+        with open(os.path.join(tree, MODULE_LIST), encoding="ascii") as file:
+            # Some versions list the objects that make links into modules.
+            modules = [os.path.splitext(line)[0] + ".ko" for line in file.read().split()]
+    except FileNotFoundError:
+        return []
+    return [module for module in modules if os.path.isfile(os.path.join(tree, module))]
 
 
 def series_matches(series: str, wanted_series: str) -> bool:
@@ -219,7 +249,11 @@ def _list_folders(folder: Optional[str], suffix: str = "") -> List[str]:
 def read_config(series: str) -> bytes:
     """The configuration of a kernel of the series."""
     with open(CONFIG_FILE, "rb") as file:
-        return file.read() + (OLD_SERIES_CONFIG if is_old_series(series) else b"")
+        config = file.read()
+    if is_old_series(series):
+        return config + OLD_SERIES_CONFIG
+    with open(MODULES_CONFIG_FILE, "rb") as file:
+        return config + file.read()
 
 
 def is_old_series(series: str) -> bool:

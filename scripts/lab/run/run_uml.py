@@ -110,7 +110,7 @@ def _run_guests(
         # Each program of a guest is a process of the host.
         undo.callback(supervisor.kill_descendants)
         if not kernel.modules:
-            kernel = kernel._replace(modules=custom_kernels.make_module_lists(kernel, run_folder))
+            kernel = kernel._replace(modules=custom_kernels.make_modules(kernel, run_folder))
         network = _make_network(request, undo)
         options = [f"ncpus={processors}", f"seccomp={seccomp}"]
         prepared = []

@@ -61,6 +61,9 @@ class InPrefix(unittest.TestCase):
             config = binary.read()
         if uml_kernels.is_old_series(series):
             config += uml_kernels.OLD_SERIES_CONFIG
+        else:
+            with open(uml_kernels.MODULES_CONFIG_FILE, "rb") as binary:
+                config += binary.read()
         key = config + kernel_patches.series_for(series).digest().encode()
         config_digest = config_digest or hashlib.sha256(key).hexdigest()[:8]
         facts = {"series": series, "version": version, "config": config_digest}
@@ -312,6 +315,10 @@ SUBLEVEL = 187
 allnoconfig:
 \tgrep -vE 'SMP|NR_CPUS' $(KCONFIG_ALLCONFIG) >.config
 \t! grep MAY_HAVE_RUNTIME_DEPS arch/um/drivers/Kconfig # which forbids a static link
+modules: linux
+\tmkdir -p fs/ext4
+\techo 'int ext4;' | gcc -c -x c -o fs/ext4/ext4.ko -
+\tprintf 'fs/ext4/ext4.o\\nfs/not_built.o\\n' >modules.order
 linux:
 \tmkdir -p include/config
 \techo 6.1.187 >include/config/kernel.release
@@ -399,6 +406,25 @@ class BuildInto(InPrefix):
         self.assertEqual(self.read_files(first), self.read_files(second))
         environment = self.read_files(first)["lib/modules/6.1.187/modules.builtin"].decode()
         self.assertIn("KBUILD_BUILD_TIMESTAMP=2001-09-09 01:46:40 UTC", environment)
+
+    def test_modules_are_installed(self) -> None:
+        built = self.work_path("built")
+        makefile = FAKE_SOURCE["Makefile"].replace("= 6", "= 7")
+        status, output = self.build(self.make_source(Makefile=makefile), built)
+        self.assertEqual(status, 0, output)
+        files = self.read_files(built)
+        folder = "lib/modules/6.1.187/"
+        self.assertEqual(files[folder + "modules.order"], b"kernel/fs/ext4/ext4.ko\n")
+        self.assertEqual(files[folder + "modules.dep"], b"kernel/fs/ext4/ext4.ko:\n")
+        manifest = cache.read_manifest(built)
+        assert manifest
+        self.assertIn(folder + "kernel/fs/ext4/ext4.ko", manifest["sizes"])
+
+    def test_old_series_has_no_modules(self) -> None:
+        built = self.work_path("built")
+        self.assertEqual(self.build(self.make_source(), built)[0], 0)
+        files = self.read_files(built)
+        self.assertEqual(files["lib/modules/6.1.187/modules.order"], b"")
 
     def test_linked_libraries_are_recorded(self) -> None:
         built = self.work_path("built")
