@@ -5,8 +5,8 @@
     transfer_engine.py mooncake|nixl serve
     transfer_engine.py mooncake|nixl copy SERVER [--size BYTES]
 
-copy writes random bytes into one buffer of the server and reads another one. Each side gets the SHA-256 of
-what the other one has sent. Without --tcp, the packets that the RDMA device has sent are counted, since an
+copy writes random bytes into one buffer of the server and reads another one. The server computes the SHA-256
+of both buffers, and copy compares. Without --tcp, the packets that the RDMA device has sent are counted, since an
 engine that finds no device may use TCP and say nothing. The device and the address are those of softrdma,
 SOFTRDMA_DEVICE and SOFTRDMA_ADDRESS.
 """
@@ -22,7 +22,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any, Dict, TextIO
+from typing import Any, Dict, List, TextIO
 
 import numpy
 
@@ -110,10 +110,10 @@ def digest(buffer: Any) -> str:
     return hashlib.sha256(buffer).hexdigest()
 
 
-def check(title: str, buffer: Any, expected: str) -> None:
+def check(title: str, buffer: Any, expected: str) -> str:
     if digest(buffer) != expected:
-        sys.exit(f"{title}: {len(buffer)} bytes, not those that were sent")
-    print(f"{title}: {len(buffer)} bytes, SHA-256 as sent", flush=True)
+        sys.exit(f"{title}: {len(buffer)} bytes, not those of the server")
+    return f"{title}: {len(buffer)} bytes, the SHA-256 is right"
 
 
 def packets_sent() -> int:
@@ -146,25 +146,36 @@ def serve(engine: Any) -> None:
         engine=engine.description(),
         target=target.ctypes.data,
         source=source.ctypes.data,
-        digest=digest(source),
     )
-    check("written by the peer", target, receive(stream)["digest"])
-    send(stream, done=True)
+    receive(stream)
+    send(stream, target=digest(target), source=digest(source))
 
 
-def copy(engine: Any, server: str, size: int) -> None:
+def connect(server: str) -> socket.socket:
+    """Waits until the server listens."""
+    end = time.monotonic() + 60
+    while True:
+        try:
+            return socket.create_connection((server, PORT))
+        except ConnectionRefusedError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.1)
+
+
+def copy(engine: Any, server: str, size: int) -> List[str]:
     data, result = random_buffer(size), random_buffer(size)
     engine.register(data)
     engine.register(result)
-    stream = socket.create_connection((server, PORT)).makefile("rw")
+    stream = connect(server).makefile("rw")
     send(stream, size=size)
     peer = receive(stream)
     engine.connect(peer["engine"])
     engine.transfer("WRITE", data, peer["target"])
     engine.transfer("READ", result, peer["source"])
-    check("read from the peer", result, peer["digest"])
-    send(stream, digest=digest(data))
-    receive(stream)
+    send(stream, done=True)
+    digests = receive(stream)
+    return [check("written", data, digests["target"]), check("read", result, digests["source"])]
 
 
 def main() -> None:
@@ -180,12 +191,14 @@ def main() -> None:
         serve(engine)
         return
     before = 0 if options.tcp else packets_sent()
-    copy(engine, options.server, options.size)
+    report = copy(engine, options.server, options.size)
     if not options.tcp:
         num_packets = packets_sent() - before
         if num_packets * 4096 < options.size:  # the largest MTU of RoCE
-            sys.exit(f"{num_packets} packets by the RDMA device: the data did not take this way")
-        print(f"{os.environ['SOFTRDMA_DEVICE']} has sent {num_packets} packets")
+            report.append(f"{num_packets} packets by RDMA: the data did not take this way")
+            sys.exit("\n".join(report))
+        report.append(f"{os.environ['SOFTRDMA_DEVICE']} has sent {num_packets} packets")
+    print("\n".join(report))  # at once: the server's log is not in between
 
 
 if __name__ == "__main__":
