@@ -62,26 +62,34 @@ expect_transfer() {
     expect_driver
 }
 
-@test "mpi4py with the index's Open MPI verifies every byte, over UCX" {
-    hosts='--host localhost:2'
+# run_mpi OPTION...: mpi_verify.py in two processes, each on its host if there are two. Sets output.
+run_mpi() {
+    local agent=/run/registries_rsh host hosts='--host localhost:2' variables='-x VERBS_LOG_LEVEL -x VERBS_LOG_FILE'
     if [[ -n $SERVER_ON ]]; then
-        # Each host's daemon looks for the agent.
-        agent=/run/registries_rsh
-        for host in 1 2; do
+        for host in 1 2; do # each host's daemon looks for the agent
             on $host tee $agent <<<$'#!/bin/sh\nhost=${1#softrdma-}; shift; exec on "$host" sh -c "$*"' >&2
             on $host chmod +x $agent
         done
         hosts="--host softrdma-1,softrdma-2 --prtemca plm_ssh_agent $agent"
     fi
-    variables='-x UCX_TLS=ib,self -x UCX_LOG_LEVEL=info -x VERBS_LOG_LEVEL -x VERBS_LOG_FILE'
     [[ -z ${RDMAV_DRIVERS:-} ]] || variables+=' -x RDMAV_DRIVERS'
     # shellcheck disable=SC2086 # words
     run timeout "$LIMIT" env PATH="$ENVIRONMENT/bin:$PATH" OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
         PRTE_ALLOW_RUN_AS_ROOT=1 PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
-        mpirun -n 2 $hosts --mca pml ucx $variables "$PYTHON" "$folder/mpi_verify.py"
+        mpirun -n 2 $hosts $variables "$@" "$PYTHON" "$folder/mpi_verify.py"
     printf '%s\n' "$output"
-    [[ $status == 0 && $output == *"Version 1.20.1 (loaded from $ENVIRONMENT/"* && $output == *rc_verbs/$SOFTRDMA_DEVICE:1* ]]
-    [[ $(grep -c '^rank . of 2: 15952851 bytes as sent' <<<"$output") == 2 ]]
+    [[ $status == 0 && $(grep -c '^rank . of 2: 15952851 bytes as sent' <<<"$output") == 2 ]]
+}
+
+@test "mpi4py with the index's Open MPI verifies every byte, over UCX" {
+    run_mpi --mca pml ucx -x UCX_TLS=ib,self -x UCX_LOG_LEVEL=info
+    [[ $output == *"Version 1.20.1 (loaded from $ENVIRONMENT/"* && $output == *rc_verbs/$SOFTRDMA_DEVICE:1* ]]
+    expect_driver
+}
+
+# bats test_tags=iwarp
+@test "mpi4py with the index's Open MPI verifies every byte, over libfabric" {
+    run_mpi --mca pml cm --mca mtl ofi --mca mtl_ofi_provider_include 'verbs;ofi_rxm' --mca osc ^ucx
     expect_driver
 }
 
