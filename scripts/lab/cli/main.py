@@ -199,7 +199,8 @@ def _add_run_options(run: Parser) -> None:
         type=int,
         default=1,
         metavar="N",
-        help="the number of hosts, joined by a wire; `on N COMMAND` runs a command on host N (default: 1)",
+        help="the number of hosts, joined by a wire; `on N COMMAND` runs a command on host N, "
+        "and `on softrdma-N LINE` a command line, as ssh does (default: 1)",
     )
     run.add_argument(
         "--loss",

@@ -50,6 +50,11 @@ class ClusterMember(NamedTuple):
     remote_numbers: List[int]  # of the hosts that other softrdma runs have
 
 
+def host_name(number: int) -> str:
+    """The name of a host: of the guest, if the host has its own kernel, and for `on`."""
+    return f"softrdma-{number}"
+
+
 def reason_for_guest(request: RunRequest) -> str:
     """Why the running kernel does not do; empty if it does."""
     for name, value in (("--append", request.append), ("--cpus", request.cpus)):

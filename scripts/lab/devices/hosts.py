@@ -23,7 +23,7 @@ from typing import Dict, List, NamedTuple, Optional
 
 from ..core import subprocesses, supervisor
 from ..core.errors import LabError, Unavailable
-from ..core.run_request import ClusterMember, Wire
+from ..core.run_request import ClusterMember, Wire, host_name
 from . import device_lifecycle, soft_devices
 from .device_lifecycle import DeviceRecord
 
@@ -176,6 +176,13 @@ def host_environment(hosts: List[Host], host: Host) -> Dict[str, str]:
                 variables[f"HOST{other.number}"] = address
     variables["SOFTRDMA_HOST"] = str(host.number)
     return variables
+
+
+def host_names(hosts: List[Host], kernel_name: str) -> str:
+    """The lines of /etc/hosts for the hosts, and for a kernel that has another name than each host."""
+    names = {host_name(host.number): host.devices[0]["address"] for host in hosts}
+    names.setdefault(kernel_name, hosts[0].devices[0]["address"])
+    return "".join(f"{address} {name}\n" for name, address in names.items())
 
 
 def _address(driver: str, number: int) -> str:

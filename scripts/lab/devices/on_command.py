@@ -7,11 +7,22 @@ import sys
 from typing import Dict, List, Optional
 
 from .. import LAB_DIR
-from ..core.run_request import ClusterMember
+from ..core.run_request import ClusterMember, host_name
 from .hosts import Host, host_environment
 
 ON_ONE_KERNEL = """#!/bin/sh
 # on HOST COMMAND...: run COMMAND on a host of this softrdma run.
+# on [-nqTx] NAME LINE...: run a command line of sh on the host with that name, as ssh does.
+while :; do
+    case "$1" in
+    -n) exec </dev/null; shift ;;
+    -[qTx]) shift ;;
+    *) break ;;
+    esac
+done
+case "$1" in
+{names}) host=$1; shift; [ $# = 0 ] || set -- sh -c "$*"; set -- "${{host##*-}}" "$@" ;;
+esac
 case "$1" in
 {cases}
 *) echo "on: there is no host '$1' here; try: on 1 COMMAND..., or on {last} COMMAND..." >&2; exit 2 ;;
@@ -61,7 +72,8 @@ def command_environment(
 def _script(hosts: List[Host], local_host: Host, member: Optional[ClusterMember]) -> str:
     if member is None:
         cases = "\n".join(_host_case(hosts, host) for host in hosts)
-        return ON_ONE_KERNEL.format(cases=cases, last=len(hosts))
+        names = "|".join(host_name(host.number) for host in hosts)
+        return ON_ONE_KERNEL.format(names=names, cases=cases, last=len(hosts))
     program = PROGRAM_ON_SEVERAL_KERNELS.format(
         path=os.path.dirname(LAB_DIR),
         local_number=local_host.number,

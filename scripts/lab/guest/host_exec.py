@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """`on HOST COMMAND...` where each host has its own kernel.
 
+HOST is a number. If it is a host's name, `on` is a remote shell for programs
+that have a parameter for one, such as mpirun: the other arguments, joined by
+blanks, are a command line of sh, and options of ssh may precede the name.
+
 The command gets the streams, signals, environment and folder of `on`, and the
 environment variables of its host. If `on` is killed, so is the command.
 """
 
+import itertools
 import os
 import signal
 import socket
@@ -13,10 +18,13 @@ from typing import List, NoReturn
 
 from ..core import standard_files
 from ..core.errors import LabError, UsageError, exec_status
+from ..core.run_request import host_name
 from ..protocol import remote_command
 from ..protocol.stdio_client import make_command_spec
 from .agent import SOCKET_PATH
 
+# Without argument: no input, quiet, no terminal, no X11.
+SSH_OPTIONS = ("-n", "-q", "-T", "-x")
 FORWARDED_SIGNALS = (
     signal.SIGINT,
     signal.SIGTERM,
@@ -34,7 +42,9 @@ def main(
     standard_files.open_closed()  # a connection must not get one of their numbers
     for signum in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them; a command must not
         signal.signal(signum, signal.SIG_DFL)
-    host, argv = (arguments[0] if arguments else ""), arguments[1:]
+    options, host, argv = parse_arguments(arguments, numbers + remote_numbers)
+    if "-n" in options:
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     local_run = [str(number) for number in numbers]
     if host in [str(number) for number in remote_numbers]:
         return _report_usage(f"host {host} is of another softrdma run; start its commands there")
@@ -48,6 +58,17 @@ def main(
     if host == str(local_number):
         _execute(argv)
     return _run_on_other_host(int(host), argv)
+
+
+def parse_arguments(arguments: List[str], numbers: List[int]) -> "tuple[List[str], str, List[str]]":
+    """Returns options, the host, as a number if one of the hosts has that name, and its command."""
+    options = list(itertools.takewhile(SSH_OPTIONS.__contains__, arguments))
+    words = arguments[len(options) :]
+    host, argv = (words[0] if words else ""), words[1:]
+    number_of = {host_name(number): str(number) for number in numbers}
+    if host not in number_of:
+        return options, host, argv
+    return options, number_of[host], ["sh", "-c", " ".join(argv)] if argv else []
 
 
 def _report_usage(text: str) -> int:

@@ -13,6 +13,7 @@ from ..protocol.stdio_client import CommandSpec
 from .command import ExecFunction
 
 BIN_FOLDER = "/run/softrdma.bin"
+HOSTS_FILE = "/run/softrdma.hosts"  # mounted over /etc/hosts
 
 
 def set_up(job: Dict[str, Any]) -> ExecFunction:
@@ -34,6 +35,8 @@ def set_up(job: Dict[str, Any]) -> ExecFunction:
             raise
         options = " and ".join(f"CONFIG_RDMA_{driver.upper()}=y" for driver in drivers)
         raise type(problem)(f"{problem}; is the kernel built with {options}?") from problem
+    with open(HOSTS_FILE, "a", encoding="utf-8") as file:
+        file.write(hosts.host_names(all_hosts, os.uname().nodename))
     prefix = on_command.install(BIN_FOLDER, all_hosts, local_host, member)
 
     def execute(spec: CommandSpec) -> int:

@@ -13,13 +13,14 @@ import ctypes
 import fcntl
 import json
 import os
+import shutil
 import signal
 import socket
 import struct
 import time
 from typing import Any, Dict, Optional
 
-from ..core.run_request import ClusterMember
+from ..core.run_request import ClusterMember, host_name
 from . import agent, host_setup
 
 MS_BIND, MS_MOVE = 4096, 8192
@@ -60,7 +61,7 @@ def main(kind: str, job_path: str) -> int:
 
 
 def _host_name(job: Dict[str, Any]) -> str:
-    return f"softrdma-{ClusterMember(*job['member']).number}" if job["member"] else "softrdma"
+    return host_name(ClusterMember(*job["member"]).number) if job["member"] else "softrdma"
 
 
 def _enter_overlay(job: Dict[str, Any]) -> None:
@@ -116,6 +117,10 @@ def _mount_system() -> None:
     for name, target in (("fd", ""), ("stdin", "/0"), ("stdout", "/1"), ("stderr", "/2")):
         with contextlib.suppress(FileExistsError):
             os.symlink("/proc/self/fd" + target, "/dev/" + name)
+    # In memory: /etc may be a folder of --write.
+    if os.path.isfile("/etc/hosts"):
+        shutil.copyfile("/etc/hosts", host_setup.HOSTS_FILE)
+        _mount(host_setup.HOSTS_FILE, "/etc/hosts", flags=MS_BIND)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as ioctl_socket:
         request = struct.pack("16sh22x", b"lo", 0)
         (flags,) = struct.unpack_from("h", fcntl.ioctl(ioctl_socket, SIOCGIFFLAGS, request), 16)

@@ -85,6 +85,22 @@ END
     [[ $status == 42 && $output == "$folder/with blank"$'\na "b" $c|* 1||' ]]
 }
 
+@test "on: the name of a host makes the words a command line, as ssh does" {
+    printf text >bytes
+    run_script bytes <<'END'
+on -n softrdma-2 uname -n\; '"/bin/echo"' '"a  b"' '$SOFTRDMA_HOST;' exit 7; echo $?
+on -n softrdma-2 cat; on -x softrdma-2 cat; on softrdma-1 uname -n; on 2 on softrdma-1 uname -n
+END
+    [[ $output == $'softrdma-2\na  b 2\n7\ntextsoftrdma-1\nsoftrdma-1' ]]
+}
+
+@test "a host knows the names of all; the machine's names stay" {
+    run_script <<'END'
+on 2 getent hosts softrdma-1; getent hosts softrdma-2; grep -cv softrdma- /etc/hosts
+END
+    [[ $output =~ ^198.19.1.1\ +softrdma-1$'\n'198.19.1.2\ +softrdma-2$'\n'"$(wc -l </etc/hosts)"$ ]]
+}
+
 @test "on: invalid arguments are status 2, an unknown program 127" {
     run_script <<'END'
 on 3 true; echo $?; on two true; echo $?; on 2; echo $?; on; echo $?

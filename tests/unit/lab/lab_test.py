@@ -24,6 +24,7 @@ from lab.core import supervisor  # noqa: E402
 from lab.core.errors import LabError, Unavailable  # noqa: E402
 from lab.core.run_request import ClusterMember  # noqa: E402
 from lab.devices import hosts, on_command, privileges, soft_devices  # noqa: E402
+from lab.guest import host_exec  # noqa: E402
 from lab.kernel import custom_build  # noqa: E402
 from lab.protocol import frames  # noqa: E402
 from lab.run import (  # noqa: E402
@@ -75,6 +76,76 @@ class OwnPython(unittest.TestCase):
         )
         self.assertEqual(result.returncode, 0)
         self.assertTrue(result.stdout.startswith("softrdma "))
+
+
+class RemoteShell(unittest.TestCase):
+    """`on` with the name of a host in place of its number."""
+
+    def test_name_makes_words_a_command_line(self) -> None:
+        line = ["softrdma-2", ' "/usr/bin/program"', "a;", "b  c"]
+        self.assertEqual(
+            host_exec.parse_arguments(line, [1, 2]),
+            ([], "2", ["sh", "-c", ' "/usr/bin/program" a; b  c']),
+        )
+
+    def test_number_keeps_words(self) -> None:
+        words = ["a;", "", "b  c"]
+        self.assertEqual(host_exec.parse_arguments(["2", *words], [1, 2]), ([], "2", words))
+
+    def test_options_precede_the_host(self) -> None:
+        arguments = ["-x", "-n", "softrdma-1", "-n", "-q"]
+        self.assertEqual(
+            host_exec.parse_arguments(arguments, [1, 2]),
+            (["-x", "-n"], "1", ["sh", "-c", "-n -q"]),
+        )
+
+    def test_name_of_no_host_is_no_number(self) -> None:
+        for name in ("softrdma-3", "softrdma-", "softrdma-02", "-v"):
+            self.assertEqual(host_exec.parse_arguments([name, "x"], [1, 2]), ([], name, ["x"]))
+
+    def test_missing_command_is_no_empty_line(self) -> None:
+        self.assertEqual(host_exec.parse_arguments(["softrdma-2"], [1, 2]), ([], "2", []))
+        self.assertEqual(host_exec.parse_arguments(["-n"], [1, 2]), (["-n"], "", []))
+
+    def test_script_for_one_kernel_does_the_same(self) -> None:
+        device = {
+            "driver": "rxe",
+            "device": "rxe0",
+            "netdev": "eth0",
+            "address": "1.2.3.4",
+            "gid_index": 1,
+        }
+        all_hosts = [hosts.Host(number, None, [device]) for number in (1, 2)]
+        with tempfile.TemporaryDirectory() as parent:
+            folder = os.path.join(parent, "bin")
+            on_command.install(folder, all_hosts, all_hosts[0])
+
+            def run_on(*arguments: str) -> "tuple[int, str]":
+                result = subprocess.run(
+                    [os.path.join(folder, "on"), *arguments],
+                    input="input",
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
+                    text=True,
+                )
+                return result.returncode, result.stdout
+
+            line = ["echo", "a  b;", "echo", "$SOFTRDMA_HOST;", "exit", "3"]
+            self.assertEqual(run_on("softrdma-2", *line), (3, "a b\n2\n"))
+            self.assertEqual(run_on("2", "printf", "%s|", "a  b;", ""), (0, "a  b;||"))
+            self.assertEqual(run_on("-q", "softrdma-1", "cat"), (0, "input"))
+            self.assertEqual(run_on("-x", "-n", "softrdma-1", "cat"), (0, ""))
+            self.assertEqual(run_on("softrdma-3", "true"), (2, ""))
+
+
+class NamesOfHosts(unittest.TestCase):
+    def test_each_host_has_a_line(self) -> None:
+        all_hosts = [
+            hosts.Host(number, None, [{"address": f"198.19.1.{number}"}]) for number in (1, 2)
+        ]
+        lines = "198.19.1.1 softrdma-1\n198.19.1.2 softrdma-2\n"
+        self.assertEqual(hosts.host_names(all_hosts, "softrdma-2"), lines)
+        self.assertEqual(hosts.host_names(all_hosts, "softrdma"), lines + "198.19.1.1 softrdma\n")
 
 
 class RefusedPrograms(unittest.TestCase):
