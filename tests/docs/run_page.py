@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """Runs the commands of a documentation page in one shell and compares what they print (TAP).
 
-    run_page.py [--system] PAGE
+    run_page.py [--system] [--packages FILE] PAGE
 
 A block ```console has commands, after "$ " ("> " continues a line), and what they print, unless the page
 does not show it. There, "..." stands for any text, a number with a decimal point for any such number,
@@ -11,6 +11,8 @@ must succeed, unless the next one is `echo $?`. After a command that ends in "--
 starts reads the commands, to `exit`. A block of C that begins with /* FILE.c ... is written to that file.
 The folder has the files of examples/. `sleep 1` gives a server time to start: here five seconds, as this
 machine may be busy.
+
+With --packages, the test is skipped unless the packages of this list of ci/ are installed.
 
 Blocks with sudo change the system: they are skipped without --system, which is for a guest that has
 coherdma's packages in /debs. Without it, the installed tree $BUILD/stage is mounted over /usr, for the
@@ -29,7 +31,8 @@ from typing import List, NamedTuple, Tuple
 NUMBERS = re.compile(r"\b0x[0-9a-f]+\b|(?<![\d.])\d+\.\d+(?![\d.])")
 COMMENT = re.compile(r"\s+# .*$")  # at the end of a command
 NOTES = re.compile(r"^softrdma: .*\n", re.MULTILINE)
-EXAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../examples")
+TOP_FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
+EXAMPLES, CI_FOLDER = os.path.join(TOP_FOLDER, "examples"), os.path.join(TOP_FOLDER, "ci")
 LIMIT = 600  # seconds; ends a hang
 
 
@@ -184,6 +187,21 @@ def install_stage(folder: str) -> None:
         sys.exit(77)
 
 
+def require_packages(name: str) -> None:
+    """Exits with 77 if packages of the list are missing."""
+    with open(os.path.join(CI_FOLDER, name), encoding="utf-8") as file:
+        required = [line.split()[0] for line in file if line.split()]
+    query = ["dpkg-query", "-W", "-f", "${db:Status-Abbrev} ${Package}\n", *required]
+    result = subprocess.run(
+        query, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False
+    )
+    installed = re.findall(r"^.i  *(\S+)$", result.stdout, re.MULTILINE)
+    missing = [package for package in required if package not in installed]
+    if missing:
+        print(f"1..0 # skip not installed: {' '.join(missing)}; try: ci/setup {name}")
+        sys.exit(77)
+
+
 def enter_namespace() -> None:
     """Runs this program again with mounts of its own."""
     options = ["--mount"] if os.getuid() == 0 else ["--mount", "--map-root-user"]
@@ -197,8 +215,11 @@ def enter_namespace() -> None:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--system", action="store_true")
+    parser.add_argument("--packages")
     parser.add_argument("page")
     arguments = parser.parse_args()
+    if arguments.packages:
+        require_packages(arguments.packages)
     if not arguments.system and "DOCS_NAMESPACE" not in os.environ:
         enter_namespace()
     with open(arguments.page, encoding="utf-8") as file:
