@@ -14,6 +14,7 @@ from .material import MIN_PYTHON, SUMMARY, Material
 
 EXECUTABLE, READABLE = 0o755, 0o644
 DOC_FOLDER = "/usr/share/doc"
+PAGES = ("lab.md", "kernel-users.md", "cluster.md", "transfer-engine-in-ci.md", "rdma-in-ci.md")
 COMMON_LICENSES = {  # of base-files
     "LGPL-2.1": "/usr/share/common-licenses/LGPL-2.1",
     "GPL-3": "/usr/share/common-licenses/GPL-3",
@@ -42,10 +43,11 @@ def make_prefix(material: Material, prefix: str) -> None:
     doc = os.path.join(share, "doc", "softrdma")
     for name in ("LICENSE", "CHANGELOG.md"):
         copy(os.path.join(material.tree, name), doc)
-    for name in ("lab.md", "kernel-users.md", "rdma-in-ci.md"):
+    for name in PAGES:
         copy(os.path.join(material.tree, "docs", name), doc)
-    recipes = os.path.join(material.tree, "examples", "kernel")
-    shutil.copytree(recipes, os.path.join(doc, "examples", "kernel"))
+    examples = os.path.join(material.tree, "examples")
+    copy(os.path.join(examples, "transfer_engine.py"), os.path.join(doc, "examples"))
+    shutil.copytree(os.path.join(examples, "kernel"), os.path.join(doc, "examples", "kernel"))
     shutil.copytree(os.path.join(material.tree, "docs", "ci"), os.path.join(doc, "ci"))
     licenses = os.path.join(doc, "LICENSES")
     shutil.copytree(os.path.join(material.tree, "LICENSES"), licenses)

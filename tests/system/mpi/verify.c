@@ -53,7 +53,7 @@ static unsigned char *allocate(size_t size) {
 }
 
 static void exchange_with_neighbours(int size) {
-    unsigned char *out = allocate((size_t)size), *in = allocate((size_t)size);
+    unsigned char *out = allocate((size_t)size), *input = allocate((size_t)size);
     for (int distance = 1; distance < num_ranks; distance++) {
         int destination = (rank + distance) % num_ranks,
             source = (rank - distance + num_ranks) % num_ranks;
@@ -62,23 +62,23 @@ static void exchange_with_neighbours(int size) {
         fill(out, rank, distance, (size_t)size);
         if (size == 64 && getenv("VERIFY_FAULT"))
             out[63]++;
-        memset(in, 0xee, (size_t)size);
-        MPI_Sendrecv(out, size, MPI_BYTE, destination, distance, in, size, MPI_BYTE, source,
+        memset(input, 0xee, (size_t)size);
+        MPI_Sendrecv(out, size, MPI_BYTE, destination, distance, input, size, MPI_BYTE, source,
                      distance, MPI_COMM_WORLD, &status);
         MPI_Get_count(&status, MPI_BYTE, &count);
         if (count != size)
             fail("the count of MPI_Sendrecv", (size_t)size, 0);
-        check("MPI_Sendrecv", in, source, distance, (size_t)size);
+        check("MPI_Sendrecv", input, source, distance, (size_t)size);
     }
     free(out);
-    free(in);
+    free(input);
 }
 
 // All messages are sent before the first receive is posted, and received in another order of their
 // tags.
 static void send_unexpected(int size) {
     int destination = (rank + 1) % num_ranks, source = (rank - 1 + num_ranks) % num_ranks;
-    unsigned char *out[MANY], *in = allocate((size_t)size);
+    unsigned char *out[MANY], *input = allocate((size_t)size);
     MPI_Request requests[MANY];
     for (int i = 0; i < MANY; i++) {
         out[i] = allocate((size_t)size);
@@ -87,13 +87,13 @@ static void send_unexpected(int size) {
     }
     MPI_Barrier(MPI_COMM_WORLD);
     for (int i = MANY - 1; i >= 0; i--) {
-        MPI_Recv(in, size, MPI_BYTE, source, i, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-        check("an unexpected message", in, source, i, (size_t)size);
+        MPI_Recv(input, size, MPI_BYTE, source, i, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        check("an unexpected message", input, source, i, (size_t)size);
     }
     MPI_Waitall(MANY, requests, MPI_STATUSES_IGNORE);
     for (int i = 0; i < MANY; i++)
         free(out[i]);
-    free(in);
+    free(input);
 }
 
 // Rank 0 receives from any source; the messages of one source stay in order.
@@ -121,26 +121,26 @@ static void receive_from_any(int size) {
 
 static void use_collectives(int size) {
     size_t bytes = (size_t)size, total = bytes * (size_t)num_ranks;
-    unsigned char *out = allocate(total), *in = allocate(total);
+    unsigned char *out = allocate(total), *input = allocate(total);
     for (int peer = 0; peer < num_ranks; peer++)
         fill(out + bytes * (size_t)peer, rank, peer, bytes);
-    MPI_Alltoall(out, size, MPI_BYTE, in, size, MPI_BYTE, MPI_COMM_WORLD);
+    MPI_Alltoall(out, size, MPI_BYTE, input, size, MPI_BYTE, MPI_COMM_WORLD);
     for (int peer = 0; peer < num_ranks; peer++)
-        check("MPI_Alltoall", in + bytes * (size_t)peer, peer, rank, bytes);
+        check("MPI_Alltoall", input + bytes * (size_t)peer, peer, rank, bytes);
 
     fill(out, rank, 5, bytes);
-    MPI_Allgather(out, size, MPI_BYTE, in, size, MPI_BYTE, MPI_COMM_WORLD);
+    MPI_Allgather(out, size, MPI_BYTE, input, size, MPI_BYTE, MPI_COMM_WORLD);
     for (int peer = 0; peer < num_ranks; peer++)
-        check("MPI_Allgather", in + bytes * (size_t)peer, peer, 5, bytes);
+        check("MPI_Allgather", input + bytes * (size_t)peer, peer, 5, bytes);
 
     for (int root = 0; root < num_ranks; root++) {
         if (rank == root)
-            fill(in, root, 6, bytes);
-        MPI_Bcast(in, size, MPI_BYTE, root, MPI_COMM_WORLD);
-        check("MPI_Bcast", in, root, 6, bytes);
+            fill(input, root, 6, bytes);
+        MPI_Bcast(input, size, MPI_BYTE, root, MPI_COMM_WORLD);
+        check("MPI_Bcast", input, root, 6, bytes);
     }
     free(out);
-    free(in);
+    free(input);
 
     int count = size / (int)sizeof(int64_t);
     int64_t *terms = (int64_t *)(void *)allocate(bytes), *sums = (int64_t *)(void *)allocate(bytes);
@@ -158,7 +158,7 @@ static void use_collectives(int size) {
 // Each rank's window has a place for each rank.
 static void use_one_sided(int size) {
     size_t bytes = (size_t)size, total = bytes * (size_t)num_ranks;
-    unsigned char *memory, *out = allocate(bytes), *in = allocate(bytes);
+    unsigned char *memory, *out = allocate(bytes), *input = allocate(bytes);
     MPI_Win win;
     MPI_Win_allocate((MPI_Aint)total, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &win);
     memset(memory, 0xee, total);
@@ -173,16 +173,16 @@ static void use_one_sided(int size) {
     for (int peer = 0; peer < num_ranks; peer++) {
         MPI_Win_lock(MPI_LOCK_SHARED, peer, 0, win);
         for (int source = 0; source < num_ranks; source++) {
-            memset(in, 0xee, bytes);
-            MPI_Get(in, size, MPI_BYTE, peer, (MPI_Aint)bytes * source, size, MPI_BYTE, win);
+            memset(input, 0xee, bytes);
+            MPI_Get(input, size, MPI_BYTE, peer, (MPI_Aint)bytes * source, size, MPI_BYTE, win);
             MPI_Win_flush(peer, win);
-            check("MPI_Get", in, source, 8, bytes);
+            check("MPI_Get", input, source, 8, bytes);
         }
         MPI_Win_unlock(peer, win);
     }
     MPI_Win_free(&win);
     free(out);
-    free(in);
+    free(input);
 }
 
 // All ranks add to one counter of rank 0, and each sees each value of it once at most.
