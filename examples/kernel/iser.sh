@@ -3,9 +3,14 @@
 #
 # iSER: host 2 exports 64 MiB of memory by iSCSI over RDMA, host 1 uses it as its disk.
 #
-#     softrdma run --hosts 2 -- ./iser.sh        (needs open-iscsi)
+#     softrdma run --in uml --hosts 2 -- ./iser.sh        (needs open-iscsi)
 
 set -e
+[ "$(uname -n)" = softrdma-1 ] || {
+    echo "this is no host of the lab; type: softrdma run --in uml --hosts 2 -- $0" >&2
+    exit 2
+}
+case $SOFTRDMA_DEVICE in siw*) echo "iSER has no target on siw; type: softrdma run --driver rxe ..." >&2 && exit 1 ;; esac
 target=iqn.2026-11.lab:disk
 
 on 2 sh -e -s "$target" <<'END'
@@ -26,17 +31,25 @@ END
 
 modprobe -a ib_iser sd_mod
 mkdir -p /run/lock/iscsi
+mount -t tmpfs tmpfs /etc/iscsi # root alone can read this machine's
+echo "node.startup = manual" >/etc/iscsi/iscsid.conf
 echo InitiatorName=iqn.2026-11.lab:host1 >/etc/iscsi/initiatorname.iscsi
 iscsid
 iscsiadm -m node -T "$target" -p "$HOST2" -o new
 iscsiadm -m node -T "$target" -p "$HOST2" -o update -n iface.transport_name -v iser
 iscsiadm -m node -T "$target" -p "$HOST2" --login
 iscsiadm -m session | grep '^iser:'
-until [ -b /dev/sda ]; do sleep 0.1; done
+timeout 60 sh -c 'until [ -b /dev/sda ]; do sleep 0.1; done'
 
 head -c 64M /dev/urandom >/tmp/data
 dd if=/tmp/data of=/dev/sda bs=1M oflag=direct status=none
-echo "written: $(sha256sum </tmp/data)"
-echo "read:    $(dd if=/dev/sda bs=1M iflag=direct status=none | sha256sum)"
+written=$(sha256sum </tmp/data)
+read=$(dd if=/dev/sda bs=1M iflag=direct status=none | sha256sum)
+echo "written: $written"
+echo "read:    $read"
+if [ "$written" != "$read" ]; then
+    echo "the data differ" >&2
+    exit 1
+fi
 
-iscsiadm -m node --logout
+iscsiadm -m node -T "$target" -p "$HOST2" --logout

@@ -3,9 +3,13 @@
 #
 # NVMe over RDMA: host 2 exports 64 MiB of memory, host 1 uses it as its disk.
 #
-#     softrdma run --hosts 2 -- ./nvme.sh        (needs nvme-cli)
+#     softrdma run --in uml --hosts 2 -- ./nvme.sh        (needs nvme-cli)
 
 set -e
+[ "$(uname -n)" = softrdma-1 ] || {
+    echo "this is no host of the lab; type: softrdma run --in uml --hosts 2 -- $0" >&2
+    exit 2
+}
 
 on 2 sh -e <<'END'
 modprobe nvmet-rdma
@@ -25,12 +29,19 @@ END
 
 modprobe nvme-rdma
 nvme connect -t rdma -a "$HOST2" -s 4420 -n disk
-until [ -b /dev/nvme0n1 ]; do sleep 0.1; done
+timeout 60 sh -c 'until [ -b /dev/nvme0n1 ]; do sleep 0.1; done'
 
 head -c 64M /dev/urandom >/tmp/data
 dd if=/tmp/data of=/dev/nvme0n1 bs=1M oflag=direct status=none
-echo "written: $(sha256sum </tmp/data)"
-echo "stored:  $(on 2 sha256sum /dev/ram0)"
-echo "read:    $(dd if=/dev/nvme0n1 bs=1M iflag=direct status=none | sha256sum)"
+written=$(sha256sum </tmp/data)
+stored=$(on 2 sh -c 'sha256sum </dev/ram0')
+read=$(dd if=/dev/nvme0n1 bs=1M iflag=direct status=none | sha256sum)
+echo "written: $written"
+echo "stored:  $stored"
+echo "read:    $read"
+if [ "$written" != "$read" ] || [ "$written" != "$stored" ]; then
+    echo "the data differ" >&2
+    exit 1
+fi
 
 nvme disconnect -n disk

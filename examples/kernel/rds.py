@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """RDS over RDMA: host 1 sends host 2 messages, each of which it acknowledges.
 
-    softrdma run --hosts 2 -- ./rds.py
+    softrdma run --in uml --hosts 2 -- ./rds.py
 """
 
 import hashlib
@@ -46,15 +46,23 @@ def send() -> str:
 
 def main() -> None:
     if sys.argv[1:] == ["receive"]:
-        print("received:", receive())
+        print(receive())
         return
+    if os.uname().nodename != "softrdma-1":
+        advice = f"softrdma run --in uml --hosts 2 -- {sys.argv[0]}"
+        sys.exit(f"this is no host of the lab; type: {advice}")
+    if os.environ["SOFTRDMA_DEVICE"].startswith("siw"):
+        sys.exit("RDS has no transport for siw; type: softrdma run --driver rxe ...")
     command = ["on", "2", os.path.abspath(__file__), "receive"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as receiver:
         assert receiver.stdout
         if receiver.stdout.readline() != "ready\n":
             sys.exit("host 2 cannot receive")
-        print("sent:    ", send())
-        print(receiver.stdout.read(), end="")
+        sent, received = send(), receiver.stdout.read().strip()
+    print("sent:    ", sent)
+    print("received:", received)
+    if sent != received:
+        sys.exit("the data differ")
 
 
 if __name__ == "__main__":

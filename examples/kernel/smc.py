@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """SMC-R: host 1 sends host 2 data over a TCP connection that the kernel moves to RDMA.
 
-    softrdma run --hosts 2 -- ./smc.py
+    softrdma run --in uml --hosts 2 -- ./smc.py
 
 Any program's connections do, if smc-tools' smc_run starts it on both hosts.
 """
@@ -66,6 +66,13 @@ def open_socket() -> socket.socket:
     return socket.socket(socket.AF_INET, socket.SOCK_STREAM, IPPROTO_SMC)
 
 
+def sent_bytes() -> int:
+    """By RDMA: a connection that cannot be moved to it stays with TCP, and works as well."""
+    port = f"/sys/class/infiniband/{os.environ['SOFTRDMA_DEVICE']}/ports/1"
+    with open(f"{port}/hw_counters/sent_bytes", encoding="ascii") as file:
+        return int(file.read())
+
+
 def receive() -> str:
     """Returns the digest of all data."""
     set_up()
@@ -91,16 +98,27 @@ def send() -> str:
 
 def main() -> None:
     if sys.argv[1:] == ["receive"]:
-        print("received:", receive())
+        print(receive())
         return
+    if os.uname().nodename != "softrdma-1":
+        advice = f"softrdma run --in uml --hosts 2 -- {sys.argv[0]}"
+        sys.exit(f"this is no host of the lab; type: {advice}")
+    if os.environ["SOFTRDMA_DEVICE"].startswith("siw"):
+        sys.exit("SMC-R is defined for RoCE, and siw is none; type: softrdma run --driver rxe ...")
     set_up()
+    before = sent_bytes()
     command = ["on", "2", os.path.abspath(__file__), "receive"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as receiver:
         assert receiver.stdout
         if receiver.stdout.readline() != "ready\n":
             sys.exit("host 2 cannot receive")
-        print("sent:    ", send())
-        print(receiver.stdout.read(), end="")
+        sent, received = send(), receiver.stdout.read().strip()
+    print("sent:    ", sent)
+    print("received:", received)
+    if sent != received:
+        sys.exit("the data differ")
+    if sent_bytes() - before < SIZE:
+        sys.exit("the data went by TCP")
 
 
 if __name__ == "__main__":

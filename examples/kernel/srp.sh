@@ -3,9 +3,14 @@
 #
 # SRP: host 2 exports 64 MiB of memory, host 1 uses it as its disk.
 #
-#     softrdma run --hosts 2 -- ./srp.sh
+#     softrdma run --in uml --hosts 2 -- ./srp.sh
 
 set -e
+[ "$(uname -n)" = softrdma-1 ] || {
+    echo "this is no host of the lab; type: softrdma run --in uml --hosts 2 -- $0" >&2
+    exit 2
+}
+case $SOFTRDMA_DEVICE in siw*) echo "SRP is not for siw; type: softrdma run --driver rxe ..." >&2 && exit 1 ;; esac
 
 # The target's port is named after the second half of its GID. ib_srpt names an initiator that comes by rdma_cm after
 # the address that it connects to, not after its own.
@@ -28,9 +33,15 @@ END
 modprobe -a ib_srp sd_mod
 guid=$(on 2 sed s/0x// /sys/module/ib_srpt/parameters/srpt_service_guid)
 echo "id_ext=$guid,ioc_guid=$guid,dest=$HOST2:5555" >"/sys/class/infiniband_srp/srp-$SOFTRDMA_DEVICE-1/add_target"
-until [ -b /dev/sda ]; do sleep 0.1; done
+timeout 60 sh -c 'until [ -b /dev/sda ]; do sleep 0.1; done'
 
 head -c 64M /dev/urandom >/tmp/data
 dd if=/tmp/data of=/dev/sda bs=1M oflag=direct status=none
-echo "written: $(sha256sum </tmp/data)"
-echo "read:    $(dd if=/dev/sda bs=1M iflag=direct status=none | sha256sum)"
+written=$(sha256sum </tmp/data)
+read=$(dd if=/dev/sda bs=1M iflag=direct status=none | sha256sum)
+echo "written: $written"
+echo "read:    $read"
+if [ "$written" != "$read" ]; then
+    echo "the data differ" >&2
+    exit 1
+fi

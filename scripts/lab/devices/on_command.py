@@ -60,12 +60,15 @@ def install(
 def command_environment(
     folder: str, hosts: List[Host], local_host: Host, env: Dict[str, str]
 ) -> Dict[str, str]:
-    """env, with the variables of the local host and with `on` in PATH."""
+    """env, with the variables of the local host and with `on` in PATH.
+
+    A command that `on` started inherits the PATH. That of an ordinary user, who is root in a guest, may
+    lack the folders of modprobe and ip.
+    """
     env = {**env, **host_environment(hosts, local_host)}
-    path = env.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
-    if folder not in path.split(":"):  # a command that `on` started inherits it
-        path = folder + ":" + path
-    env["PATH"] = path
+    path = env.get("PATH", "/usr/bin:/bin").split(":")
+    missing = [name for name in ("/usr/sbin", "/sbin") if name not in path]
+    env["PATH"] = ":".join([*([] if folder in path else [folder]), *path, *missing])
     return env
 
 

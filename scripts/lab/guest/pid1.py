@@ -93,8 +93,11 @@ def _enter_overlay(job: Dict[str, Any]) -> None:
         _mount("hostfs", "." + folder, folder)
     release = os.uname().release
     os.makedirs("lib/modules", exist_ok=True)
-    with contextlib.suppress(FileExistsError):
-        os.symlink(f"{job['modules']}/{release}", f"lib/modules/{release}")
+    modules, target = f"{job['modules']}/{release}", f"lib/modules/{release}"
+    if os.path.isdir(target):  # of a kernel of the host with that name
+        _mount(modules, target, flags=MS_BIND)
+    else:
+        os.symlink(modules, target)
     # The /proc/cpuinfo of user mode lacks the clock rate, which perftest reads. Programs run on the
     # host's processor, so show what the host has.
     with open("run/cpuinfo", "w", encoding="utf-8") as file:
