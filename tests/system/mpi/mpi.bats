@@ -54,6 +54,7 @@ expect_right_with_open_mpi() {
 }
 
 @test "Open MPI over libfabric" {
+    [[ $SOFTRDMA_DEVICE == rxe* ]] || skip 'on siw a rank waits in MPI_Ssend without end: docs/cluster.md'
     expect_right_with_open_mpi -mca pml cm -mca mtl ofi -mca mtl_ofi_provider_include verbs
 }
 
@@ -68,6 +69,6 @@ expect_right_with_open_mpi() {
 }
 
 @test "a rank that receives a wrong byte ends the job with status 1" {
-    run -1 mpirun.openmpi -mca plm_rsh_agent on -H "$hosts" -mca btl self,tcp -x VERIFY_FAULT=1 "$BATS_FILE_TMPDIR/verify" 64
+    run -1 mpirun.openmpi -mca plm_rsh_agent on -H "$hosts" -mca osc pt2pt -mca btl self,tcp -x VERIFY_FAULT=1 "$BATS_FILE_TMPDIR/verify" 64
     [[ $output == *'MPI_Sendrecv of 64 bytes: byte 63 is wrong'* ]]
 }

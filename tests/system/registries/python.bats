@@ -19,9 +19,9 @@ use_system_libibverbs() {
     mkdir -p "$BATS_TEST_TMPDIR/system"
     ln -s "$(ldconfig -p | awk '/libibverbs.so.1 / { print $NF; exit }')" "$BATS_TEST_TMPDIR/system/$bundled"
     export LD_LIBRARY_PATH=$BATS_TEST_TMPDIR/system
-    # shellcheck disable=SC2086 # words
+    # shellcheck disable=SC2086 # words; the folder may be one that the hosts share
     [[ -z $SERVER_ON ]] || $SERVER_ON sh -c "mkdir -p ${LD_LIBRARY_PATH@Q} &&
-        ln -s $(readlink "$LD_LIBRARY_PATH/$bundled") $LD_LIBRARY_PATH/$bundled"
+        ln -sf $(readlink "$LD_LIBRARY_PATH/$bundled") $LD_LIBRARY_PATH/$bundled"
 }
 
 transfer() { # ENGINE
@@ -73,7 +73,7 @@ run_mpi() {
         hosts="--host softrdma-1,softrdma-2 --prtemca plm_ssh_agent $agent"
     fi
     [[ -z ${RDMAV_DRIVERS:-} ]] || variables+=' -x RDMAV_DRIVERS'
-    # shellcheck disable=SC2086 # words
+    # shellcheck disable=SC2086 # words; the folder may be one that the hosts share
     run timeout "$LIMIT" env PATH="$ENVIRONMENT/bin:$PATH" OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
         PRTE_ALLOW_RUN_AS_ROOT=1 PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
         mpirun -n 2 $hosts $variables "$@" "$PYTHON" "$folder/mpi_verify.py"
