@@ -12,7 +12,7 @@ from .hosts import Host, host_environment
 
 ON_ONE_KERNEL = """#!/bin/sh
 # on HOST COMMAND...: run COMMAND on a host of this softrdma run.
-# on [-nqTx] NAME LINE...: run a command line of sh on the host with that name, as ssh does.
+# on [-n] [-q] [-T] [-x] NAME LINE...: run a command line of sh on the host with that name, as ssh does.
 while :; do
     case "$1" in
     -n) exec </dev/null; shift ;;
@@ -21,13 +21,14 @@ while :; do
     esac
 done
 case "$1" in
-{names}) host=$1; shift; [ $# = 0 ] || set -- sh -c "$*"; set -- "${{host##*-}}" "$@" ;;
+{name_cases}
 esac
 case "$1" in
 {cases}
 *) echo "on: there is no host '$1' here; try: on 1 COMMAND..., or on {last} COMMAND..." >&2; exit 2 ;;
 esac
 """
+NAME_CASE = """{name}) shift; [ $# = 0 ] || set -- sh -c -- "$*"; set -- {number} "$@" ;;"""
 HOST_CASE = """{number}) shift
     export {environment}
     exec {netns_exec}"$@" ;;"""
@@ -75,8 +76,10 @@ def command_environment(
 def _script(hosts: List[Host], local_host: Host, member: Optional[ClusterMember]) -> str:
     if member is None:
         cases = "\n".join(_host_case(hosts, host) for host in hosts)
-        names = "|".join(host_name(host.number) for host in hosts)
-        return ON_ONE_KERNEL.format(names=names, cases=cases, last=len(hosts))
+        name_cases = "\n".join(
+            NAME_CASE.format(name=host_name(host.number), number=host.number) for host in hosts
+        )
+        return ON_ONE_KERNEL.format(name_cases=name_cases, cases=cases, last=len(hosts))
     program = PROGRAM_ON_SEVERAL_KERNELS.format(
         path=os.path.dirname(LAB_DIR),
         local_number=local_host.number,

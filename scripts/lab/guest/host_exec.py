@@ -68,7 +68,7 @@ def parse_arguments(arguments: List[str], numbers: List[int]) -> "tuple[List[str
     number_of = {host_name(number): str(number) for number in numbers}
     if host not in number_of:
         return options, host, argv
-    return options, number_of[host], ["sh", "-c", " ".join(argv)] if argv else []
+    return options, number_of[host], ["sh", "-c", "--", " ".join(argv)] if argv else []
 
 
 def _report_usage(text: str) -> int:

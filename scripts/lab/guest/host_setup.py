@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """The hosts of a guest. They end with the guest, so nothing is removed."""
 
+import contextlib
 import os
 import signal
 from typing import Any, Dict
@@ -13,7 +14,27 @@ from ..protocol.stdio_client import CommandSpec
 from .command import ExecFunction
 
 BIN_FOLDER = "/run/softrdma.bin"
-HOSTS_FILE = "/run/softrdma.hosts"  # mounted over /etc/hosts
+HOSTS_FILE = "/etc/hosts"
+HOSTS_COPY = (
+    "/run/softrdma.hosts"  # mounted over it, if it is a file of the host that the guest may write
+)
+
+
+def _write_hosts_file(lines: str) -> None:
+    """Let programs resolve the names of these lines; what the file has of the same names is left out."""
+    names = {line.split()[1] for line in lines.splitlines()}
+    try:
+        with open(HOSTS_FILE, encoding="utf-8", errors="surrogateescape") as file:
+            other_lines = file.read().splitlines()
+    except OSError:  # none, or only root of the host may read it
+        other_lines = []
+    kept = [line for line in other_lines if not names & set(line.split("#")[0].split()[1:])]
+    if not os.path.exists(HOSTS_COPY):
+        os.makedirs(os.path.dirname(HOSTS_FILE), exist_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(HOSTS_FILE)  # it may be a link, or not be writable
+    with open(HOSTS_FILE, "w", encoding="utf-8", errors="surrogateescape") as file:
+        file.write(lines + "".join(line + "\n" for line in kept))
 
 
 def set_up(job: Dict[str, Any]) -> ExecFunction:
@@ -35,8 +56,7 @@ def set_up(job: Dict[str, Any]) -> ExecFunction:
             raise
         options = " and ".join(f"CONFIG_RDMA_{driver.upper()}=y" for driver in drivers)
         raise type(problem)(f"{problem}; is the kernel built with {options}?") from problem
-    with open(HOSTS_FILE, "a", encoding="utf-8") as file:
-        file.write(hosts.host_names(all_hosts, os.uname().nodename))
+    _write_hosts_file(hosts.host_names(all_hosts, os.uname().nodename))
     prefix = on_command.install(BIN_FOLDER, all_hosts, local_host, member)
 
     def execute(spec: CommandSpec) -> int:

@@ -94,8 +94,12 @@ def _enter_overlay(job: Dict[str, Any]) -> None:
     release = os.uname().release
     os.makedirs("lib/modules", exist_ok=True)
     modules, target = f"{job['modules']}/{release}", f"lib/modules/{release}"
-    if os.path.isdir(target):  # of a kernel of the host with that name
-        _mount(modules, target, flags=MS_BIND)
+    if os.path.islink(target):
+        os.unlink(target)
+    if os.path.isdir(
+        target
+    ):  # of a kernel of the host with that name; its folder cannot be replaced
+        _mount("." + modules, target, flags=MS_BIND)
     else:
         os.symlink(modules, target)
     # The /proc/cpuinfo of user mode lacks the clock rate, which perftest reads. Programs run on the
@@ -120,14 +124,21 @@ def _mount_system() -> None:
     for name, target in (("fd", ""), ("stdin", "/0"), ("stdout", "/1"), ("stderr", "/2")):
         with contextlib.suppress(FileExistsError):
             os.symlink("/proc/self/fd" + target, "/dev/" + name)
-    # In memory: /etc may be a folder of --write.
-    if os.path.isfile("/etc/hosts"):
-        shutil.copyfile("/etc/hosts", host_setup.HOSTS_FILE)
-        _mount(host_setup.HOSTS_FILE, "/etc/hosts", flags=MS_BIND)
+    _cover_hosts_file()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as ioctl_socket:
         request = struct.pack("16sh22x", b"lo", 0)
         (flags,) = struct.unpack_from("h", fcntl.ioctl(ioctl_socket, SIOCGIFFLAGS, request), 16)
         fcntl.ioctl(ioctl_socket, SIOCSIFFLAGS, struct.pack("16sh22x", b"lo", flags | IFF_UP))
+
+
+def _cover_hosts_file() -> None:
+    """Mount a copy over /etc/hosts if /etc is not the guest's own, but a folder of --write: names are added to it."""
+    if os.path.isfile("/etc/hosts") and os.stat("/etc").st_dev != os.stat("/").st_dev:
+        with open(host_setup.HOSTS_COPY, "w", encoding="ascii"):
+            pass
+        with contextlib.suppress(PermissionError):  # of the caller
+            shutil.copyfile("/etc/hosts", host_setup.HOSTS_COPY)
+        _mount(host_setup.HOSTS_COPY, "/etc/hosts", flags=MS_BIND)
 
 
 def _mount(source: str, target: str, options: str = "", flags: int = 0) -> None:

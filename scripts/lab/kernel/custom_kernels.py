@@ -65,7 +65,7 @@ def find_kernel(argument: str, drivers: Iterable[str], has_network: bool) -> Boo
             )
         raise UsageError(
             f"--kernel {argument}: this folder has no program {PROGRAM}: no kernel of user mode was built in it; "
-            f"type: make -C {shlex.quote(path)} ARCH=um {PROGRAM} modules"
+            f"type: make -C {shlex.quote(path)} ARCH=um {PROGRAM}"
         )
     _check_program(argument, program)
     options = read_options(build_folder) if build_folder else {}
@@ -143,7 +143,7 @@ def _check_options(
     folder = shlex.quote(build_folder)
     remedy = (
         f"add softrdma's configuration and build again: cat {shlex.quote(config)} >>{folder}/.config && "
-        f"make -C {folder} ARCH=um olddefconfig {PROGRAM} modules"
+        f"make -C {folder} ARCH=um olddefconfig {PROGRAM}"
     )
     if names:
         raise Unavailable(

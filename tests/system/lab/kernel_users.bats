@@ -24,7 +24,8 @@ run_recipe() {
         "$BATS_TEST_DIRNAME/../../../examples/kernel/$1"
     printf '%s\n' "$output"
     mapfile -t digests < <(grep -oE '\b[0-9a-f]{64}\b' <<<"$output")
-    ((${#digests[@]} == $2)) && [[ $(printf '%s\n' "${digests[@]}" | sort -u | wc -l) == 1 ]]
+    ((${#digests[@]} == $2))
+    [[ $(printf '%s\n' "${digests[@]}" | sort -u | wc -l) == 1 ]]
     [[ $DRIVER == siw ]] || ((${lines[-1]} >= $3))
 }
 

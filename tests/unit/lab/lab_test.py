@@ -24,7 +24,7 @@ from lab.core import supervisor  # noqa: E402
 from lab.core.errors import LabError, Unavailable  # noqa: E402
 from lab.core.run_request import ClusterMember  # noqa: E402
 from lab.devices import hosts, on_command, privileges, soft_devices  # noqa: E402
-from lab.guest import host_exec  # noqa: E402
+from lab.guest import host_exec, host_setup  # noqa: E402
 from lab.kernel import custom_build  # noqa: E402
 from lab.protocol import frames  # noqa: E402
 from lab.run import (  # noqa: E402
@@ -85,7 +85,7 @@ class RemoteShell(unittest.TestCase):
         line = ["softrdma-2", ' "/usr/bin/program"', "a;", "b  c"]
         self.assertEqual(
             host_exec.parse_arguments(line, [1, 2]),
-            ([], "2", ["sh", "-c", ' "/usr/bin/program" a; b  c']),
+            ([], "2", ["sh", "-c", "--", ' "/usr/bin/program" a; b  c']),
         )
 
     def test_number_keeps_words(self) -> None:
@@ -96,7 +96,7 @@ class RemoteShell(unittest.TestCase):
         arguments = ["-x", "-n", "softrdma-1", "-n", "-q"]
         self.assertEqual(
             host_exec.parse_arguments(arguments, [1, 2]),
-            (["-x", "-n"], "1", ["sh", "-c", "-n -q"]),
+            (["-x", "-n"], "1", ["sh", "-c", "--", "-n -q"]),
         )
 
     def test_name_of_no_host_is_no_number(self) -> None:
@@ -146,6 +146,27 @@ class NamesOfHosts(unittest.TestCase):
         lines = "198.19.1.1 softrdma-1\n198.19.1.2 softrdma-2\n"
         self.assertEqual(hosts.host_names(all_hosts, "softrdma-2"), lines)
         self.assertEqual(hosts.host_names(all_hosts, "softrdma"), lines + "198.19.1.1 softrdma\n")
+
+    def write_hosts_file(self, path: str) -> str:
+        """Returns what the file has when the name of a host was added to it."""
+        with mock.patch.multiple(host_setup, HOSTS_FILE=path, HOSTS_COPY="/nonexistent/copy"):
+            host_setup._write_hosts_file("198.19.1.2 softrdma-2\n")
+        self.assertFalse(os.path.islink(path))
+        with open(path, encoding="ascii") as file:
+            return file.read()
+
+    def test_hosts_file_names_each_host_once(self) -> None:
+        with tempfile.TemporaryDirectory() as parent:
+            path = os.path.join(parent, "etc", "hosts")
+            line = "198.19.1.2 softrdma-2\n"
+            self.assertEqual(self.write_hosts_file(path), line)  # there was none
+            with open(path, "w", encoding="ascii") as file:
+                file.write("10.0.0.9 other softrdma-2 # old\n127.0.0.1 localhost # not softrdma-2")
+            expected = line + "127.0.0.1 localhost # not softrdma-2\n"
+            self.assertEqual(self.write_hosts_file(path), expected)
+            os.unlink(path)
+            os.symlink("/nonexistent", path)
+            self.assertEqual(self.write_hosts_file(path), line)
 
 
 class RefusedPrograms(unittest.TestCase):

@@ -5,8 +5,9 @@
     run_fabtests.py FOLDER DRIVER verbs|rxm|rxd [TEST...]
 
 FOLDER: of make_fabtests. verbs, rxm, rxd: libfabric's provider, and what it has above that. With two hosts, the client
-is on host 2. Without TEST it runs all tests but those for several nodes. A test that libfabric's own list excludes for
-the provider is skipped, as is one for what the provider does not have, and one that fails and has a cause in causes.txt.
+is on host 2. With RDMAV_DRIVERS, coherdma's plugin has to serve each test: libibverbs may take another one.
+Without TEST it runs all tests but those for several nodes. A test that libfabric's own list excludes for
+the provider is skipped, as is one that fails and has a cause in causes.txt.
 """
 
 import os
@@ -21,22 +22,22 @@ from typing import Dict, IO, List, NamedTuple
 
 PROVIDERS = {"verbs": "verbs", "rxm": "verbs;ofi_rxm", "rxd": "verbs;ofi_rxd"}
 SETS = ("unit", "neg_unit", "functional", "short", "standard")
-UNIT_SETS = ("unit", "neg_unit")  # one process
 CAUSES = Path(__file__).with_name("causes.txt")
+SERVED = "is served by coherdma"  # in the log of libibverbs
 LIMIT = 60  # seconds; ends a hang
 LISTEN_LIMIT = 20
 TCP_LISTEN = re.compile(r": \S+:\S+ 0+:0000 0A ")  # in /proc/net/tcp
-NO_DATA = 61  # status of a test for what the provider says that it does not have
+NO_DATA = 61  # status of a test that finds no such provider, as those of the set neg_unit shall
+UNIT_SETS = {"unit": 0, "neg_unit": NO_DATA}  # of one process, with its status
 
 
 class Test(NamedTuple):
     name: str  # its command
-    is_unit: bool
+    set_name: str
 
 
 class Result(NamedTuple):
     is_passed: bool
-    is_unsupported: bool
     reason: str
     output: str
 
@@ -50,7 +51,7 @@ def read_tests(folder: Path) -> List[Test]:
         if not array:
             sys.exit(f"runfabtests.sh has no tests of the set {name}")
         for command in re.findall(r'"([^"]+)"', array[1]):
-            tests.setdefault(command, Test(command, name in UNIT_SETS))
+            tests.setdefault(command, Test(command, name))
     return list(tests.values())
 
 
@@ -115,13 +116,11 @@ def is_listening() -> bool:
     )
 
 
-def run_unit(words: List[str], provider: str, address: str) -> Result:
+def run_unit(words: List[str], provider: str, address: str, expected_status: int) -> Result:
     addresses = {"SERVER_ADDR": address, "GOOD_ADDR": address}
     side = Side([*(addresses.get(word, word) for word in words), "-p", provider])
     status = side.end(time.monotonic() + LIMIT)
-    # Those of the set neg_unit ask for what no provider has.
-    is_passed = status in (0, NO_DATA)
-    return Result(is_passed, False, f"status {status}", side.output())
+    return Result(status == expected_status, f"status {status}", side.output())
 
 
 def run_pair(words: List[str], provider: str, address: str) -> Result:
@@ -139,15 +138,26 @@ def run_pair(words: List[str], provider: str, address: str) -> Result:
     server_status = server.end(deadline if client_status == 0 else time.monotonic() + 2)
     output = f"server:\n{server.output()}\nclient:\n{client.output()}"
     reason = f"status {server_status} of the server, {client_status} of the client"
-    is_unsupported = server_status == client_status == NO_DATA
-    return Result(server_status == client_status == 0, is_unsupported, reason, output)
+    return Result(server_status == client_status == 0, reason, output)
 
 
 def run(test: Test, folder: Path, provider: str) -> Result:
+    with tempfile.TemporaryDirectory() as log_folder:
+        log = Path(log_folder) / "verbs.log"
+        os.environ.update(VERBS_LOG_LEVEL="3", VERBS_LOG_FILE=str(log))
+        result = run_sides(test, folder, provider)
+        if "RDMAV_DRIVERS" in os.environ and not (log.exists() and SERVED in log.read_text()):
+            return Result(False, "not served by coherdma", result.output)
+        return result
+
+
+def run_sides(test: Test, folder: Path, provider: str) -> Result:
     words = test.name.split()
     words[0] = str(folder / "bin" / words[0])
     address = os.environ["SOFTRDMA_ADDRESS"]
-    return (run_unit if test.is_unit else run_pair)(words, provider, address)
+    if test.set_name in UNIT_SETS:
+        return run_unit(words, provider, address, UNIT_SETS[test.set_name])
+    return run_pair(words, provider, address)
 
 
 def main(folder_name: str, driver: str, layer: str, *names: str) -> int:
@@ -169,11 +179,6 @@ def main(folder_name: str, driver: str, layer: str, *names: str) -> int:
         result = run(test, folder, provider)
         if result.is_passed:
             print(f"ok {number} {test.name}", flush=True)
-        elif result.is_unsupported:
-            print(
-                f"ok {number} {test.name} # SKIP {provider} says that it does not have this",
-                flush=True,
-            )
         elif test.name in causes:
             print(f"ok {number} {test.name} # SKIP {causes[test.name]}", flush=True)
         else:
