@@ -8,7 +8,15 @@ lib=${BASH_SOURCE[0]%/*}
 source "$lib/known_faults.bash"
 
 # Drivers whose devices our plugin serves.
-OUR_DRIVERS='rxe siw'
+: "${OUR_DRIVERS=rxe siw}"
+
+# OBSERVED=1: each program runs with the interposer and an observer that counts, which fails if a promise is broken. At
+# the end of a file, requests have been counted.
+if [[ -n ${OBSERVED:-} ]]; then
+    export LD_PRELOAD=$BUILD/interposer/libcoherdma-interposer.so
+    export COHERDMA_OBSERVERS=$BUILD/tests/system/interposer/libcount.so COUNT_FILE=${BATS_FILE_TMPDIR:-}/observed.%p
+    teardown_file() { cat "$BATS_FILE_TMPDIR"/observed.* | grep -q '^sends [1-9]'; }
+fi
 
 # wait_until COMMAND...: return when the command succeeds; after $WAIT_LIMIT seconds it is a failure.
 wait_until() {
@@ -107,7 +115,7 @@ run_programs() {
 run_with_daemon() { run_programs "$1" "$2" "$3; ((\$? == 143))" "$4 && kill \$(listener_pid $2)"; }
 # run_limited COMMAND: with the library $PRELOAD if there is one, and with a shell only if the command needs one.
 run_limited() {
-    [[ ! -e ${PRELOAD:-} ]] || export LD_PRELOAD=$PRELOAD
+    [[ ! -e ${PRELOAD:-} ]] || export LD_PRELOAD=$PRELOAD${LD_PRELOAD:+:$LD_PRELOAD}
     # shellcheck disable=SC2086 # words
     [[ $1 == *[\;\&\|\$\(\<\"\'\*]* ]] || exec timeout "${LIMIT:-120}" $1
     exec timeout "${LIMIT:-120}" bash -c "$1"

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// Opening a device: the observers say whether they want its events. If any does, functions of the
+// context are replaced before the program gets it, and stay replaced until it is closed.
+
+#include "calls.hpp"
+#include "observers.hpp"
+
+#include <cerrno>
+#include <new>
+
+using namespace coherdma::interposer;
+
+void coherdma::interposer::observe_context(ibv_context &context) {
+    std::vector<observer *> observers;
+    {
+        const unobserved_scope scope;
+        for (observer *const loaded : loaded_observers())
+            if (loaded->on_open(context))
+                observers.push_back(loaded);
+    }
+    if (observers.empty())
+        return;
+    auto record = std::make_unique<context_record>();
+    init_record(*record, object_kind::CONTEXT, &context, &context, observers);
+    record->driver_ops = context.ops;
+    context_record &added = *record;
+    if (!tables().contexts.insert(&context, record.get()))
+        throw std::bad_alloc();
+    static_cast<void>(record.release());
+    hook_memory_functions(context, added.driver_ex);
+    hook_queue_functions(context, added.driver_ex);
+    hook_post_functions(context);
+    hook_poll_functions(context);
+    notify(added, &observer::on_create, std::as_const(added.info));
+}
+
+namespace {
+
+/// A device that cannot be observed is not opened.
+ibv_context *observe_opened(ibv_context *context) try {
+    if (context != nullptr && !unobserved_scope::is_active())
+        observe_context(*context);
+    return context;
+} catch (const std::bad_alloc &) {
+    libibverbs().close_device(context);
+    errno = ENOMEM;
+    return nullptr;
+}
+
+} // namespace
+
+extern "C" {
+
+ibv_context *ibv_open_device(ibv_device *device) {
+    return observe_opened(libibverbs().open_device(device));
+}
+
+ibv_context *ibv_import_device(int cmd_fd) {
+    return observe_opened(libibverbs().import_device(cmd_fd));
+}
+
+int ibv_close_device(ibv_context *context) {
+    int error;
+    destroy(
+        tables().contexts, context, [=] { return libibverbs().close_device(context); }, error);
+    return error;
+}
+
+} // extern "C"

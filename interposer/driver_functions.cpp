@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+
+#include "driver_functions.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+#include <link.h>
+#include <string_view>
+
+namespace coherdma::interposer {
+namespace {
+
+/// A library that a package of a program has under another name, libibverbs-0123abcd.so.1 for
+/// libibverbs.so.1, and may have loaded for itself only.
+void *find_renamed(const char *file_name) noexcept {
+    struct search {
+        std::string_view prefix; ///< "libibverbs"
+        void *library = RTLD_NEXT;
+    } result = {.prefix =
+                    std::string_view(file_name).substr(0, std::string_view(file_name).find('.'))};
+    dl_iterate_phdr(
+        [](dl_phdr_info *object, std::size_t, void *data) {
+            auto &searched = *static_cast<search *>(data);
+            const std::string_view path = object->dlpi_name;
+            if (!path.substr(path.rfind('/') + 1).starts_with(searched.prefix))
+                return 0;
+            void *const library = dlopen(object->dlpi_name, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+            if (library == nullptr)
+                return 0;
+            searched.library = library;
+            return 1;
+        },
+        &result);
+    return result.library;
+}
+
+libibverbs_functions find_functions() noexcept {
+    const symbol_table symbols("libibverbs.so.1");
+    libibverbs_functions functions = {};
+    symbols.find(functions.open_device, "ibv_open_device", "IBVERBS_1.1");
+    symbols.find(functions.import_device, "ibv_import_device", "IBVERBS_1.10");
+    symbols.find(functions.close_device, "ibv_close_device", "IBVERBS_1.1");
+    symbols.find(functions.alloc_pd, "ibv_alloc_pd", "IBVERBS_1.1");
+    symbols.find(functions.import_pd, "ibv_import_pd", "IBVERBS_1.10");
+    symbols.find(functions.dealloc_pd, "ibv_dealloc_pd", "IBVERBS_1.1");
+    symbols.find(functions.unimport_pd, "ibv_unimport_pd", "IBVERBS_1.10");
+    symbols.find(functions.reg_mr, "ibv_reg_mr", "IBVERBS_1.1");
+    symbols.find(functions.reg_mr_iova, "ibv_reg_mr_iova", "IBVERBS_1.7");
+    symbols.find(functions.reg_mr_iova2, "ibv_reg_mr_iova2", "IBVERBS_1.8");
+    symbols.find(functions.reg_dmabuf_mr, "ibv_reg_dmabuf_mr", "IBVERBS_1.12");
+    symbols.find(functions.reg_mr_ex, "ibv_reg_mr_ex", "IBVERBS_1.15");
+    symbols.find(functions.reg_buf_mr, "ibv_reg_buf_mr", "IBVERBS_1.17");
+    symbols.find(functions.rereg_mr, "ibv_rereg_mr", "IBVERBS_1.1");
+    symbols.find(functions.import_mr, "ibv_import_mr", "IBVERBS_1.10");
+    symbols.find(functions.dereg_mr, "ibv_dereg_mr", "IBVERBS_1.1");
+    symbols.find(functions.unimport_mr, "ibv_unimport_mr", "IBVERBS_1.10");
+    symbols.find(functions.create_comp_channel, "ibv_create_comp_channel", "IBVERBS_1.0");
+    symbols.find(functions.destroy_comp_channel, "ibv_destroy_comp_channel", "IBVERBS_1.0");
+    symbols.find(functions.create_cq, "ibv_create_cq", "IBVERBS_1.1");
+    symbols.find(functions.destroy_cq, "ibv_destroy_cq", "IBVERBS_1.1");
+    symbols.find(functions.create_srq, "ibv_create_srq", "IBVERBS_1.1");
+    symbols.find(functions.destroy_srq, "ibv_destroy_srq", "IBVERBS_1.1");
+    symbols.find(functions.create_qp, "ibv_create_qp", "IBVERBS_1.1");
+    symbols.find(functions.modify_qp, "ibv_modify_qp", "IBVERBS_1.1");
+    symbols.find(functions.destroy_qp, "ibv_destroy_qp", "IBVERBS_1.1");
+    symbols.find(functions.qp_to_qp_ex, "ibv_qp_to_qp_ex", "IBVERBS_1.6");
+    symbols.find(functions.create_ah, "ibv_create_ah", "IBVERBS_1.1");
+    symbols.find(functions.create_ah_from_wc, "ibv_create_ah_from_wc", "IBVERBS_1.1");
+    symbols.find(functions.destroy_ah, "ibv_destroy_ah", "IBVERBS_1.1");
+    if (functions.open_device == nullptr) {
+        std::fprintf(stderr, "coherdma: cannot observe this program: the functions of its "
+                             "libibverbs are not found\n");
+        std::_Exit(EXIT_FAILURE);
+    }
+    return functions;
+}
+
+} // namespace
+
+symbol_table::symbol_table(const char *file_name) noexcept
+    : library_(dlopen(file_name, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE)) {
+    if (library_ == nullptr)
+        library_ = find_renamed(file_name);
+}
+
+const libibverbs_functions &libibverbs() noexcept {
+    static const libibverbs_functions functions = find_functions();
+    return functions;
+}
+
+} // namespace coherdma::interposer

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+
+#include "objects.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <execinfo.h>
+#include <new>
+#include <pthread.h>
+
+namespace coherdma::interposer {
+namespace {
+
+/// Without the frames of the interposer: there are two of them at least.
+call_stack capture_stack() noexcept {
+    call_stack stack;
+    stack.depth = backtrace(stack.frames.data(), static_cast<int>(stack.frames.size()));
+    return stack;
+}
+
+std::atomic<std::uint64_t> last_number = 0;
+
+} // namespace
+
+std::uint64_t next_number() noexcept {
+    return last_number.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
+object_tables &tables() noexcept {
+    alignas(object_tables) static std::byte storage[sizeof(object_tables)];
+    static object_tables &created = *new (storage) object_tables;
+    return created;
+}
+
+void init_record(object_record &record, object_kind kind, const void *handle, ibv_context *context,
+                 const std::vector<observer *> &observers) {
+    record.info.kind = kind;
+    record.info.handle = handle;
+    record.info.context = context;
+    record.info.number = next_number();
+    record.info.creation = capture_stack();
+    record.observers = observers;
+}
+
+void add_object(object_kind kind, const void *handle, ibv_context *context,
+                const std::vector<observer *> &observers) try {
+    if (handle == nullptr || observers.empty() || unobserved_scope::is_active())
+        return;
+    auto record = std::make_unique<object_record>();
+    init_record(*record, kind, handle, context, observers);
+    if (!tables().others.insert(handle, record.get()))
+        return;
+    const object_record &added = *record.release();
+    notify(added, &observer::on_create, added.info);
+} catch (const std::bad_alloc &) { // the program's call succeeds all the same
+}
+
+void add_object(object_kind kind, const void *handle, ibv_context *context) {
+    const context_record *const owner = tables().contexts.find(context);
+    if (is_observed(owner))
+        add_object(kind, handle, context, owner->observers);
+}
+
+} // namespace coherdma::interposer

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// The objects of the program, each from the end of the call that creates it to the end of the one
+// that destroys it.
+#pragma once
+
+#include "driver_functions.hpp"
+#include "handle_table.hpp"
+#include "observer.hpp"
+#include "request_books.hpp"
+
+#include <atomic>
+#include <cerrno>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace coherdma::interposer {
+
+/// The members of verbs_context that the interposer replaces; nullptr: the library does not have
+/// it.
+struct extended_functions {
+    decltype(verbs_context::alloc_parent_domain) alloc_parent_domain = nullptr;
+    decltype(verbs_context::alloc_null_mr) alloc_null_mr = nullptr;
+    decltype(verbs_context::reg_dm_mr) reg_dm_mr = nullptr;
+    decltype(verbs_context::create_cq_ex) create_cq_ex = nullptr;
+    decltype(verbs_context::create_srq_ex) create_srq_ex = nullptr;
+    decltype(verbs_context::create_qp_ex) create_qp_ex = nullptr;
+    decltype(verbs_context::open_qp) open_qp = nullptr;
+};
+
+/// Forks of this process and its ancestors that were seen: an object of another generation was
+/// inherited by fork().
+inline constinit std::atomic<unsigned> current_generation = 0;
+
+struct object_record {
+    object info;
+    unsigned generation = current_generation.load(std::memory_order_relaxed);
+    std::vector<observer *> observers; ///< that want events of its context
+    bool is_being_destroyed = false;
+};
+
+struct context_record : object_record {
+    ibv_context_ops driver_ops = {}; ///< before the interposer replaced some
+    extended_functions driver_ex;
+};
+
+struct cq_record : object_record {
+    context_record *context = nullptr;
+    int (*driver_start_poll)(ibv_cq_ex *, ibv_poll_cq_attr *) = nullptr; ///< of an extended CQ
+    int (*driver_next_poll)(ibv_cq_ex *) = nullptr;
+    std::uint64_t wc_flags = 0; ///< of an extended CQ: the members that its completions have
+};
+
+struct srq_record : object_record {
+    context_record *context = nullptr;
+    request_queue *receives = nullptr; ///< nullptr: there was no memory, so they are not followed
+};
+
+/// A request that is built by ibv_wr_* calls. Between wr_start and wr_complete, or wr_abort, the
+/// driver admits one thread.
+struct request_builder {
+    bool is_begun = false; ///< the driver does not know of it yet
+    ibv_send_wr wr = {};
+    bool has_ud_addr = false, has_xrc_srqn = false;
+    struct built_request {
+        request built;
+        ibv_send_wr wr; ///< without its SGEs
+        request_token token;
+    };
+    std::vector<built_request> batch; ///< since wr_start
+};
+
+/// The driver's ibv_wr_* functions, in a structure that has all of them.
+struct driver_wr_functions {
+    ibv_qp_ex qp = {};
+    void (*wr_flush)(ibv_qp_ex *, std::uint32_t rkey, std::uint64_t remote_addr, std::size_t length,
+                     std::uint8_t type, std::uint8_t level) = nullptr; ///< since rdma-core 46
+};
+
+struct qp_record : object_record {
+    context_record *context = nullptr;
+    bool is_sig_all = false;
+    std::uint64_t send_cq_number = 0, recv_cq_number = 0; ///< of the objects
+    request_queue *sends = nullptr;                       ///< as of an SRQ
+    request_queue *receives = nullptr;                    ///< nullptr also if it has an SRQ
+    std::uint64_t send_ops_flags = 0;
+    std::unique_ptr<driver_wr_functions> driver_ex; ///< nullptr: it has no ibv_wr_*
+    request_builder builder;
+};
+
+/// Never destroyed: other threads use objects while one is in exit().
+struct object_tables {
+    handle_table<context_record> contexts;
+    handle_table<cq_record> cqs;
+    handle_table<srq_record> srqs;
+    handle_table<qp_record> qps;
+    handle_table<object_record> others;
+};
+object_tables &tables() noexcept;
+
+/// While one exists, calls of this thread are not observed: it is in an observer, or in a driver
+/// that calls verbs itself.
+class unobserved_scope {
+  public:
+    unobserved_scope() noexcept { ++depth; }
+    ~unobserved_scope() { --depth; }
+    unobserved_scope(const unobserved_scope &) = delete;
+    unobserved_scope &operator=(const unobserved_scope &) = delete;
+    static bool is_active() noexcept { return depth != 0; }
+
+  private:
+    [[gnu::tls_model("initial-exec")]] static inline thread_local unsigned depth = 0;
+};
+
+/// Whether events of this object are delivered.
+inline bool is_observed(const object_record *record) noexcept {
+    return record != nullptr && !record->observers.empty() && !unobserved_scope::is_active() &&
+           record->generation == current_generation.load(std::memory_order_relaxed);
+}
+
+/// Calls a function of observer for each observer of the object. Keeps errno.
+template <class... parameters, class... arguments>
+void notify(const object_record &record, void (observer::*event)(parameters...),
+            arguments &&...args) {
+    const unobserved_scope scope;
+    const int saved_errno = errno;
+    for (observer *const notified : record.observers)
+        (notified->*event)(args...);
+    errno = saved_errno;
+}
+
+/// Fills in what a record has of each kind.
+void init_record(object_record &, object_kind, const void *handle, ibv_context *,
+                 const std::vector<observer *> &);
+
+/// The object exists: makes it known and notifies the observers. Nothing, if there are none, handle
+/// is nullptr, or there is no memory.
+void add_object(object_kind, const void *handle, ibv_context *, const std::vector<observer *> &);
+/// For the observers of the context.
+void add_object(object_kind, const void *handle, ibv_context *);
+
+/// Calls the function that destroys an object, and notifies the observers. Returns its record if it
+/// no longer exists; not if the library calls another such function for that itself, as
+/// rdma_destroy_ep() does.
+template <class record, class function>
+std::unique_ptr<record> destroy(handle_table<record> &table, const void *handle, function end,
+                                int &error) {
+    record *const existing = table.find(handle);
+    if (existing == nullptr || existing->is_being_destroyed) {
+        error = end();
+        return nullptr;
+    }
+    existing->is_being_destroyed = true;
+    const bool has_observers = is_observed(existing);
+    if (has_observers)
+        notify(*existing, &observer::before_destroy, std::as_const(existing->info));
+    error = end();
+    if (has_observers)
+        notify(*existing, &observer::on_destroy, std::as_const(existing->info), error);
+    existing->is_being_destroyed = false;
+    if (error != 0)
+        return nullptr;
+    // Another thread may have got an object with this address since: its record stays.
+    table.remove(handle, existing);
+    return std::unique_ptr<record>(existing);
+}
+
+/// For an object that only its record belongs to.
+template <class function>
+int destroy_object(const void *handle, function end) {
+    int error;
+    destroy(tables().others, handle, end, error);
+    return error;
+}
+
+/// From 1: a number that no other object or request of this process has.
+std::uint64_t next_number() noexcept;
+
+} // namespace coherdma::interposer

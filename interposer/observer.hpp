@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// What an observer learns of a program's verbs calls, and may change. The only header of the
+// interposer that observers include.
+//
+// Events come on the thread that made the call, without locks of the interposer held: an observer
+// may call verbs, and what it calls is not observed. But the driver may hold the lock of a QP
+// between ibv_wr_start() and ibv_wr_complete(), and that of an extended CQ from ibv_start_poll()
+// on: of that QP or CQ the observer calls nothing then. Events of different threads come at the
+// same time. An observer throws nothing.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <infiniband/verbs.h>
+#include <span>
+
+namespace coherdma::interposer {
+
+enum class object_kind : unsigned char { CONTEXT, PD, MR, MW, CHANNEL, CQ, SRQ, QP, AH, CM_ID };
+
+struct call_stack {
+    std::array<void *, 16>
+        frames{}; ///< return addresses, innermost first; first those of libraries
+    int depth = 0;
+};
+
+struct object {
+    object_kind kind = {};
+    const void *handle = nullptr;   ///< an ibv_qp, ibv_mr, …: another object may have it later
+    ibv_context *context = nullptr; ///< that it belongs to; nullptr: a cm_id without a device
+    std::uint64_t number = 0;       ///< no other object of this process has or had it
+    call_stack creation;
+};
+
+/// What an MR gives access to.
+enum class memory_kind : unsigned char {
+    PROGRAM, ///< the process's memory
+    DMABUF,
+    DEVICE,    ///< allocated by ibv_alloc_dm()
+    NO_MEMORY, ///< of ibv_alloc_null_mr()
+    IMPORTED,  ///< the MR was registered by another process, or by this one
+    OTHER,     ///< as a later release of libibverbs defines it
+};
+
+/// What ibv_reg_mr() and its variants ask for. The members that the kind does not have are 0.
+struct registration {
+    ibv_pd *pd = nullptr;
+    memory_kind kind = memory_kind::PROGRAM;
+    void *addr = nullptr;
+    std::size_t length = 0;
+    std::uint64_t iova = 0; ///< addr, unless the program asked for another
+    int access = 0;
+};
+
+/// Registers memory: by the next observer, and last by the driver.
+class registrar {
+  public:
+    /// nullptr: errno is set. Only memory of the kind PROGRAM can differ from what was asked for.
+    virtual ibv_mr *reg_mr(const registration &) = 0;
+
+  protected:
+    ~registrar() = default;
+};
+
+/// A work request, from before it is posted until it is complete.
+struct request {
+    std::uint64_t number = 0;    ///< no other request of this process has or had it
+    std::uint64_t wr_id = 0;     ///< the program's
+    const void *queue = nullptr; ///< an ibv_qp, or an ibv_srq
+    ibv_wr_opcode opcode = {};   ///< if !is_receive
+    bool is_receive = false;
+    bool is_signaled = true; ///< if it is not, it has a completion only if it fails
+};
+
+/// One completion that a poll found.
+struct completion {
+    /// With the program's wr_id. The members that this status or CQ does not have are 0. Of those
+    /// of an extended CQ, only status and wr_id can be changed.
+    ibv_wc &wc;
+    const request *completed; ///< nullptr: it was posted where the interposer does not see it
+    std::span<const request>
+        silent; ///< unsignaled ones that were posted before it, and are complete
+};
+
+class observer {
+  public:
+    virtual ~observer() = default;
+
+    /// A device is open. False: there are no other events of this context.
+    virtual bool on_open(ibv_context &) = 0;
+
+    virtual void on_create(const object &) {}
+    /// The program's call that ends the object begins.
+    virtual void before_destroy(const object &) {}
+    /// error: of that call, 0 if the object no longer exists.
+    virtual void on_destroy(const object &, int error) { static_cast<void>(error); }
+    /// An MR is asked for; returns it. An observer can register other memory in its place.
+    virtual ibv_mr *reg_mr(const registration &asked, registrar &next) {
+        return next.reg_mr(asked);
+    }
+    /// ibv_rereg_mr() begins. An errno: it fails with that.
+    virtual int before_rereg_mr(const ibv_mr &, int flags) { return static_cast<void>(flags), 0; }
+    /// It has succeeded.
+    virtual void on_rereg_mr(ibv_mr &, int flags, int access) {
+        static_cast<void>(flags), static_cast<void>(access);
+    }
+    virtual void on_modify_qp(ibv_qp &, const ibv_qp_attr &, int mask) { static_cast<void>(mask); }
+
+    /// wr: a copy that the driver will get, without its wr_id and next. SGEs are the program's.
+    virtual void before_send(const request &, ibv_send_wr &) {}
+    virtual void before_receive(const request &, ibv_recv_wr &) {}
+    /// The driver accepted the request. Its completion may have come before. wr: as it was posted;
+    /// of ibv_bind_mw(), with the new rkey.
+    virtual void on_post(const request &, const ibv_send_wr &) {}
+    /// The driver refused the request, or the program discarded it by ibv_wr_abort().
+    virtual void on_refuse(const request &) {}
+
+    virtual void on_completion(ibv_cq &, completion &) {}
+    /// After a poll: the number of completions that it found, or what it returned.
+    virtual void on_poll(ibv_cq &, int count) { static_cast<void>(count); }
+
+    /// In a child of fork(). There are no events of the objects that it inherits.
+    virtual void on_fork() {}
+};
+
+/// What a module with an observer exports, extern "C", by this name, which changes with this
+/// header. nullptr: nothing is to be observed.
+using make_observer_function = observer *();
+inline constexpr const char *MAKE_OBSERVER_NAME = "coherdma_make_observer_2";
+
+} // namespace coherdma::interposer

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// Polling: a completion leads to its request, and gets the program's wr_id back.
+
+#include "calls.hpp"
+
+namespace coherdma::interposer {
+namespace {
+
+/// Gives the completion the program's wr_id, also if it is not observed: the request was posted
+/// when it was, by the parent of a fork() or another thread. Notifies the observers of the CQ.
+void deliver(const cq_record *record, ibv_cq &cq, ibv_wc &wc) {
+    std::vector<request> silent;
+    const auto match = request_queue::complete(wc.wr_id, silent);
+    if (match)
+        wc.wr_id = match->completed.wr_id;
+    if (!is_observed(record))
+        return;
+    completion delivered = {
+        .wc = wc, .completed = match ? &match->completed : nullptr, .silent = silent};
+    notify(*record, &observer::on_completion, cq, delivered);
+}
+
+int poll_cq(ibv_cq *cq, int num_entries, ibv_wc *wcs) {
+    const int count = context_of(cq->context).driver_ops.poll_cq(cq, num_entries, wcs);
+    const cq_record *const record = tables().cqs.find(cq);
+    for (int i = 0; i < count; ++i)
+        deliver(record, *cq, wcs[i]);
+    if (is_observed(record))
+        notify(*record, &observer::on_poll, *cq, count);
+    return count;
+}
+
+/// What an extended CQ says of its current completion.
+ibv_wc read_completion(const cq_record &record, ibv_cq_ex &cq) {
+    const auto has = [&](std::uint64_t flag) {
+        return (record.wc_flags & flag) != 0;
+    };
+    ibv_wc wc = {};
+    wc.wr_id = cq.wr_id;
+    wc.status = cq.status;
+    if (has(IBV_WC_EX_WITH_QP_NUM))
+        wc.qp_num = cq.read_qp_num(&cq);
+    if (cq.status != IBV_WC_SUCCESS) {
+        wc.vendor_err = cq.read_vendor_err(&cq);
+        return wc;
+    }
+    wc.opcode = cq.read_opcode(&cq);
+    if (has(IBV_WC_EX_WITH_BYTE_LEN))
+        wc.byte_len = cq.read_byte_len(&cq);
+    wc.wc_flags = cq.read_wc_flags(&cq);
+    return wc;
+}
+
+/// The driver's start_poll or next_poll returned this.
+int deliver_current(const cq_record &record, ibv_cq_ex &cq, int result) {
+    ibv_cq &base = *ibv_cq_ex_to_cq(&cq);
+    if (result == 0) {
+        ibv_wc wc = read_completion(record, cq);
+        deliver(&record, base, wc);
+        cq.wr_id = wc.wr_id;
+        cq.status = wc.status;
+    }
+    if (is_observed(&record))
+        notify(record, &observer::on_poll, base, result == 0 ? 1 : 0);
+    return result;
+}
+
+int start_poll(ibv_cq_ex *cq, ibv_poll_cq_attr *attr) {
+    const cq_record &record = tables().cqs.get(cq);
+    return deliver_current(record, *cq, record.driver_start_poll(cq, attr));
+}
+
+int next_poll(ibv_cq_ex *cq) {
+    const cq_record &record = tables().cqs.get(cq);
+    return deliver_current(record, *cq, record.driver_next_poll(cq));
+}
+
+} // namespace
+
+void hook_extended_poll(cq_record &record, ibv_cq_ex &cq) noexcept {
+    record.driver_start_poll = cq.start_poll;
+    record.driver_next_poll = cq.next_poll;
+    cq.start_poll = start_poll;
+    cq.next_poll = next_poll;
+}
+
+void hook_poll_functions(ibv_context &context) noexcept {
+    context.ops.poll_cq = poll_cq;
+}
+
+} // namespace coherdma::interposer

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// Posting: the driver gets a copy of the list, which the observers may change, with tokens as
+// wr_id.
+
+#include "calls.hpp"
+
+#include <cerrno>
+#include <new>
+#include <type_traits>
+
+namespace coherdma::interposer {
+namespace {
+
+template <class wr_type>
+std::size_t list_length(const wr_type *wrs) noexcept {
+    std::size_t length = 0;
+    for (; wrs != nullptr; wrs = wrs->next)
+        ++length;
+    return length;
+}
+
+/// The driver's copy of a list of WRs, and the requests of it.
+template <class wr_type>
+class posted_list {
+  public:
+    posted_list(request_queue *queue, std::size_t length)
+        : queue_(queue) {
+        wrs_.reserve(length);
+    }
+
+    /// Adds a copy of the WR, which the observers may change.
+    wr_type &add(wr_type &wr, const request &added) {
+        return wrs_.emplace_back(posted_wr{.copy = wr, .original = &wr, .posted = added}).copy;
+    }
+
+    /// Calls the driver's function, post(first copy, &bad copy), and sets *bad_wr as it does.
+    template <class function>
+    int post(function call_driver, const object_record &owner, wr_type **bad_wr) {
+        for (std::size_t i = 0; i < wrs_.size(); ++i) {
+            posted_wr &added = wrs_[i];
+            added.token = queue_ != nullptr ? queue_->add(added.posted) : 0;
+            added.copy.wr_id = added.token != 0 ? added.token : added.posted.wr_id;
+            added.copy.next = i + 1 < wrs_.size() ? &wrs_[i + 1].copy : nullptr;
+        }
+        wr_type untouched = {};
+        wr_type *bad_copy = &untouched;
+        int error;
+        {
+            const post_in_progress post(queue_, wrs_, &posted_wr::token);
+            error = call_driver(&wrs_.front().copy, bad_wr != nullptr ? &bad_copy : nullptr);
+        }
+        // Whatever it returned: siw says so of a full queue only here. A driver that refuses and
+        // does not say which request may have accepted any.
+        const std::size_t num_accepted = find_copy(bad_copy);
+        if (num_accepted < wrs_.size())
+            *bad_wr = wrs_[num_accepted].original;
+        else if (bad_copy == nullptr)
+            *bad_wr = nullptr;
+        for (std::size_t i = 0; i < num_accepted; ++i)
+            if constexpr (std::is_same_v<wr_type, ibv_send_wr>)
+                notify(owner, &observer::on_post, std::as_const(wrs_[i].posted),
+                       std::as_const(wrs_[i].copy));
+        for (std::size_t i = num_accepted; i < wrs_.size(); ++i) {
+            if (queue_ != nullptr)
+                queue_->cancel(wrs_[i].token);
+            notify(owner, &observer::on_refuse, std::as_const(wrs_[i].posted));
+        }
+        return error;
+    }
+
+  private:
+    struct posted_wr {
+        wr_type copy;
+        wr_type *original;
+        request posted;
+        request_token token = 0;
+    };
+
+    /// wrs_.size(): it is none of them.
+    std::size_t find_copy(const wr_type *copy) const noexcept {
+        std::size_t index = 0;
+        while (index < wrs_.size() && &wrs_[index].copy != copy)
+            ++index;
+        return index;
+    }
+
+    request_queue *const queue_;
+    std::vector<posted_wr> wrs_;
+};
+
+request make_send(const qp_record &qp, const ibv_send_wr &wr) noexcept {
+    request made = make_request(qp.info.handle, wr.wr_id);
+    made.opcode = wr.opcode;
+    made.is_signaled = qp.is_sig_all || (wr.send_flags & IBV_SEND_SIGNALED) != 0;
+    return made;
+}
+
+int post_send(ibv_qp *qp, ibv_send_wr *wrs, ibv_send_wr **bad_wr) try {
+    const auto driver_post_send = context_of(qp->context).driver_ops.post_send;
+    const qp_record *const record = tables().qps.find(qp);
+    if (wrs == nullptr || !is_observed(record))
+        return driver_post_send(qp, wrs, bad_wr);
+    posted_list<ibv_send_wr> list(record->sends, list_length(wrs));
+    for (ibv_send_wr *wr = wrs; wr != nullptr; wr = wr->next) {
+        const request sent = make_send(*record, *wr);
+        notify(*record, &observer::before_send, sent, list.add(*wr, sent));
+    }
+    return list.post([=](ibv_send_wr *copies,
+                         ibv_send_wr **bad_copy) { return driver_post_send(qp, copies, bad_copy); },
+                     *record, bad_wr);
+} catch (const std::bad_alloc &) {
+    if (bad_wr != nullptr)
+        *bad_wr = wrs;
+    return ENOMEM;
+}
+
+/// owner: the record of the QP or SRQ.
+template <class queue_type>
+int post_receives(queue_type *queue, ibv_recv_wr *wrs, ibv_recv_wr **bad_wr,
+                  int (*driver_post)(queue_type *, ibv_recv_wr *, ibv_recv_wr **),
+                  const object_record *owner, request_queue *receives) try {
+    if (wrs == nullptr || !is_observed(owner))
+        return driver_post(queue, wrs, bad_wr);
+    posted_list<ibv_recv_wr> list(receives, list_length(wrs));
+    for (ibv_recv_wr *wr = wrs; wr != nullptr; wr = wr->next) {
+        request receive = make_request(queue, wr->wr_id);
+        receive.is_receive = true;
+        notify(*owner, &observer::before_receive, std::as_const(receive), list.add(*wr, receive));
+    }
+    return list.post([=](ibv_recv_wr *copies,
+                         ibv_recv_wr **bad_copy) { return driver_post(queue, copies, bad_copy); },
+                     *owner, bad_wr);
+} catch (const std::bad_alloc &) {
+    if (bad_wr != nullptr)
+        *bad_wr = wrs;
+    return ENOMEM;
+}
+
+int post_recv(ibv_qp *qp, ibv_recv_wr *wrs, ibv_recv_wr **bad_wr) {
+    const qp_record *const record = tables().qps.find(qp);
+    return post_receives(qp, wrs, bad_wr, context_of(qp->context).driver_ops.post_recv, record,
+                         record != nullptr ? record->receives : nullptr);
+}
+
+int post_srq_recv(ibv_srq *srq, ibv_recv_wr *wrs, ibv_recv_wr **bad_wr) {
+    const srq_record *const record = tables().srqs.find(srq);
+    return post_receives(srq, wrs, bad_wr, context_of(srq->context).driver_ops.post_srq_recv,
+                         record, record != nullptr ? record->receives : nullptr);
+}
+
+/// The bind of an MW of type 1, which has a WR's members in a struct of its own. A driver may call
+/// ibv_post_send() for it, or a function of its own.
+int bind_mw(ibv_qp *qp, ibv_mw *mw, ibv_mw_bind *bind) {
+    const auto driver_bind_mw = context_of(qp->context).driver_ops.bind_mw;
+    const qp_record *const record = tables().qps.find(qp);
+    if (!is_observed(record))
+        return driver_bind_mw(qp, mw, bind);
+    ibv_send_wr wr = {};
+    wr.wr_id = bind->wr_id;
+    wr.opcode = IBV_WR_BIND_MW;
+    wr.send_flags = bind->send_flags;
+    wr.bind_mw.mw = mw;
+    wr.bind_mw.rkey = mw->rkey;
+    wr.bind_mw.bind_info = bind->bind_info;
+    const request sent = make_send(*record, wr);
+    notify(*record, &observer::before_send, sent, wr);
+    ibv_mw_bind copy = *bind;
+    request_token token = 0;
+    if (record->sends != nullptr && (token = record->sends->add(sent)) != 0)
+        copy.wr_id = token;
+    int error;
+    {
+        const post_in_progress post(record->sends, std::span(&token, 1), std::identity());
+        const unobserved_scope scope;
+        error = driver_bind_mw(qp, mw, &copy);
+    }
+    if (error == 0) {
+        wr.bind_mw.rkey = mw->rkey; // the driver has changed it
+        notify(*record, &observer::on_post, sent, std::as_const(wr));
+        return 0;
+    }
+    if (token != 0)
+        record->sends->cancel(token);
+    notify(*record, &observer::on_refuse, sent);
+    return error;
+}
+
+} // namespace
+
+request make_request(const void *queue, std::uint64_t wr_id) noexcept {
+    request made;
+    made.number = next_number();
+    made.wr_id = wr_id;
+    made.queue = queue;
+    return made;
+}
+
+void hook_post_functions(ibv_context &context) noexcept {
+    context.ops.post_send = post_send;
+    context.ops.post_recv = post_recv;
+    if (context.ops.post_srq_recv != nullptr)
+        context.ops.post_srq_recv = post_srq_recv;
+    if (context.ops.bind_mw != nullptr)
+        context.ops.bind_mw = bind_mw;
+}
+
+} // namespace coherdma::interposer

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// Completion channels, CQs, SRQs and QPs.
+
+#include "calls.hpp"
+
+#include <new>
+
+using namespace coherdma::interposer;
+
+namespace coherdma::interposer {
+namespace {
+
+/// A record of an object whose context is observed; nullptr: it is not, or there is no memory.
+template <class record>
+std::unique_ptr<record> make_record(object_kind kind, const void *handle,
+                                    ibv_context *context) noexcept try {
+    context_record *const owner = tables().contexts.find(context);
+    if (handle == nullptr || !is_observed(owner))
+        return nullptr;
+    auto made = std::make_unique<record>();
+    init_record(*made, kind, handle, context, owner->observers);
+    made->context = owner;
+    return made;
+} catch (const std::bad_alloc &) {
+    return nullptr;
+}
+
+/// Makes the object known: hook() may then replace its functions, which find the record. Notifies
+/// the observers.
+template <class record, class function>
+void add(handle_table<record> &table, std::unique_ptr<record> added, function hook) {
+    if (!table.insert(added->info.handle, added.get()))
+        return; // no memory
+    record &known = *added.release();
+    hook(known);
+    notify(known, &observer::on_create, std::as_const(known.info));
+}
+
+constexpr auto NO_HOOK = [](const object_record &) {
+};
+
+ibv_cq *added_cq(ibv_cq *cq, ibv_context *context) {
+    if (auto record = make_record<cq_record>(object_kind::CQ, cq, context))
+        add(tables().cqs, std::move(record), NO_HOOK);
+    return cq;
+}
+
+ibv_cq_ex *create_cq_ex(ibv_context *context, ibv_cq_init_attr_ex *attr) {
+    const std::uint64_t wc_flags = attr->wc_flags; // the call may change attr
+    ibv_cq_ex *const cq = context_of(context).driver_ex.create_cq_ex(context, attr);
+    if (auto record = make_record<cq_record>(object_kind::CQ, cq, context))
+        add(tables().cqs, std::move(record), [=](cq_record &known) {
+            known.wc_flags = wc_flags;
+            hook_extended_poll(known, *cq);
+        });
+    return cq;
+}
+
+ibv_srq *added_srq(ibv_srq *srq, ibv_context *context) {
+    if (auto record = make_record<srq_record>(object_kind::SRQ, srq, context)) {
+        record->receives = request_queue::take();
+        add(tables().srqs, std::move(record), NO_HOOK);
+    }
+    return srq;
+}
+
+ibv_srq *create_srq_ex(ibv_context *context, ibv_srq_init_attr_ex *attr) {
+    return added_srq(context_of(context).driver_ex.create_srq_ex(context, attr), context);
+}
+
+/// 0: the CQ was not created by a function that the interposer has (efadv_create_cq()), and nothing
+/// gives its completions their wr_id back: requests on it keep it.
+std::uint64_t number_of(const ibv_cq *cq) noexcept {
+    const cq_record *const record = tables().cqs.find(cq);
+    return record != nullptr ? record->info.number : 0;
+}
+
+void take_queues(qp_record &record, bool has_srq) noexcept {
+    record.sends = record.send_cq_number != 0 ? request_queue::take() : nullptr;
+    record.receives = record.recv_cq_number != 0 && !has_srq ? request_queue::take() : nullptr;
+}
+
+/// send_ops_flags: which ibv_wr_* functions the program asked for; 0: none.
+ibv_qp *added_qp(ibv_qp *qp, ibv_context *context, bool is_sig_all, std::uint64_t send_ops_flags) {
+    auto record = make_record<qp_record>(object_kind::QP, qp, context);
+    if (record == nullptr)
+        return qp;
+    record->is_sig_all = is_sig_all;
+    record->send_cq_number = number_of(qp->send_cq);
+    record->recv_cq_number = number_of(qp->recv_cq);
+    record->send_ops_flags = send_ops_flags;
+    take_queues(*record, qp->srq != nullptr);
+    ibv_qp_ex *const qp_ex = send_ops_flags != 0 ? libibverbs().qp_to_qp_ex(qp) : nullptr;
+    if (qp_ex != nullptr)
+        record->driver_ex.reset(new (std::nothrow) driver_wr_functions);
+    add(tables().qps, std::move(record), [=](qp_record &known) {
+        if (known.driver_ex != nullptr)
+            hook_wr_functions(known, *qp_ex, send_ops_flags);
+    });
+    return qp;
+}
+
+ibv_qp *create_qp_ex(ibv_context *context, ibv_qp_init_attr_ex *attr) {
+    // Before the call, which may change attr.
+    const bool is_sig_all = attr->sq_sig_all != 0;
+    const std::uint64_t send_ops_flags =
+        (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0 ? attr->send_ops_flags : 0;
+    return added_qp(context_of(context).driver_ex.create_qp_ex(context, attr), context, is_sig_all,
+                    send_ops_flags);
+}
+
+ibv_qp *open_qp(ibv_context *context, ibv_qp_open_attr *attr) {
+    return added_qp(context_of(context).driver_ex.open_qp(context, attr), context, false, 0);
+}
+
+void drop_requests(const qp_record &record) noexcept {
+    if (record.sends != nullptr)
+        record.sends->drop(record.send_cq_number);
+    if (record.receives != nullptr)
+        record.receives->drop(record.recv_cq_number);
+}
+
+} // namespace
+
+void hook_queue_functions(ibv_context &context, extended_functions &driver) {
+    driver.create_cq_ex = replace_extended(context, &verbs_context::create_cq_ex, create_cq_ex);
+    driver.create_srq_ex = replace_extended(context, &verbs_context::create_srq_ex, create_srq_ex);
+    driver.create_qp_ex = replace_extended(context, &verbs_context::create_qp_ex, create_qp_ex);
+    driver.open_qp = replace_extended(context, &verbs_context::open_qp, open_qp);
+}
+
+} // namespace coherdma::interposer
+
+extern "C" {
+
+ibv_comp_channel *ibv_create_comp_channel(ibv_context *context) {
+    ibv_comp_channel *const channel = libibverbs().create_comp_channel(context);
+    add_object(object_kind::CHANNEL, channel, context);
+    return channel;
+}
+
+int ibv_destroy_comp_channel(ibv_comp_channel *channel) {
+    return destroy_object(channel, [=] { return libibverbs().destroy_comp_channel(channel); });
+}
+
+ibv_cq *ibv_create_cq(ibv_context *context, int cqe, void *cq_context, ibv_comp_channel *channel,
+                      int comp_vector) {
+    return added_cq(libibverbs().create_cq(context, cqe, cq_context, channel, comp_vector),
+                    context);
+}
+
+int ibv_destroy_cq(ibv_cq *cq) {
+    int error;
+    const auto record = destroy(
+        tables().cqs, cq, [=] { return libibverbs().destroy_cq(cq); }, error);
+    if (record != nullptr)
+        request_queue::forget_dropped(record->info.number);
+    return error;
+}
+
+ibv_srq *ibv_create_srq(ibv_pd *pd, ibv_srq_init_attr *attr) {
+    return added_srq(libibverbs().create_srq(pd, attr), pd->context);
+}
+
+int ibv_destroy_srq(ibv_srq *srq) {
+    int error;
+    const auto record = destroy(
+        tables().srqs, srq, [=] { return libibverbs().destroy_srq(srq); }, error);
+    if (record != nullptr && record->receives != nullptr)
+        record->receives->drop(0);
+    return error;
+}
+
+ibv_qp *ibv_create_qp(ibv_pd *pd, ibv_qp_init_attr *attr) {
+    const bool is_sig_all = attr->sq_sig_all != 0; // the call may change attr
+    return added_qp(libibverbs().create_qp(pd, attr), pd->context, is_sig_all, 0);
+}
+
+int ibv_modify_qp(ibv_qp *qp, ibv_qp_attr *attr, int mask) {
+    const int error = libibverbs().modify_qp(qp, attr, mask);
+    qp_record *const record = tables().qps.find(qp);
+    if (error != 0 || !is_observed(record))
+        return error;
+    if (record->driver_ex != nullptr)
+        hook_wr_functions(*record, *libibverbs().qp_to_qp_ex(qp), record->send_ops_flags);
+    if ((mask & IBV_QP_STATE) != 0 && attr->qp_state == IBV_QPS_RESET) {
+        drop_requests(*record); // as the driver does
+        take_queues(*record, qp->srq != nullptr);
+    }
+    notify(*record, &observer::on_modify_qp, *qp, std::as_const(*attr), mask);
+    return 0;
+}
+
+int ibv_destroy_qp(ibv_qp *qp) {
+    int error;
+    if (const auto record = destroy(
+            tables().qps, qp, [=] { return libibverbs().destroy_qp(qp); }, error))
+        drop_requests(*record);
+    return error;
+}
+
+} // extern "C"

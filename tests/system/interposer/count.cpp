@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// An observer that counts, and writes what it counted when the process ends, as lines "NAME
+// NUMBER", to the file COUNT_FILE. It checks what the interposer promises; a broken promise ends
+// the process with status 99. With COUNT_ONLY in the environment it does not check requests, which
+// takes time.
+
+#include "interposer/observer.hpp"
+
+#include <array>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <unistd.h>
+
+namespace {
+
+using namespace coherdma::interposer;
+
+using counter = std::atomic<unsigned long>;
+
+constexpr std::array<const char *, 10> KIND_NAMES = {"context", "pd",  "mr", "mw", "channel",
+                                                     "cq",      "srq", "qp", "ah", "cm_id"};
+
+std::uint64_t length_of(const ibv_sge *sges, int num_sge) noexcept {
+    std::uint64_t length = 0;
+    for (int i = 0; i < num_sge; ++i)
+        length += sges[i].length;
+    return length;
+}
+
+class count : public observer {
+  public:
+    bool on_open(ibv_context &) override { return true; }
+
+    void on_create(const object &created) override {
+        ++created_[static_cast<std::size_t>(created.kind)];
+        const std::lock_guard guard(mutex_);
+        if (!alive_.emplace(created.number, created.handle).second)
+            break_promise("a number is used once");
+        if (created.creation.depth < 2)
+            break_promise("an object has the stack of its creation");
+    }
+    void on_destroy(const object &destroyed, int error) override {
+        if (error != 0)
+            return;
+        ++destroyed_[static_cast<std::size_t>(destroyed.kind)];
+        const std::lock_guard guard(mutex_);
+        if (alive_.erase(destroyed.number) != 1)
+            break_promise("an object is destroyed once");
+    }
+
+    void before_send(const request &sent, ibv_send_wr &wr) override {
+        ++sends_;
+        send_bytes_ += length_of(wr.sg_list, wr.num_sge);
+        add(sent);
+    }
+    void before_receive(const request &receive, ibv_recv_wr &) override {
+        ++receives_;
+        add(receive);
+    }
+    void on_refuse(const request &refused) override {
+        ++refused_;
+        end(refused);
+    }
+    void on_completion(ibv_cq &, completion &polled) override {
+        ++completions_;
+        if (polled.wc.status != IBV_WC_SUCCESS)
+            ++failed_;
+        if (polled.completed == nullptr)
+            ++unknown_;
+        else {
+            end(*polled.completed);
+            if (polled.completed->wr_id != polled.wc.wr_id) {
+                const std::lock_guard guard(mutex_);
+                break_promise("a completion has the wr_id of its request");
+            }
+            if (polled.completed->is_receive && polled.wc.status == IBV_WC_SUCCESS)
+                receive_bytes_ += polled.wc.byte_len;
+        }
+        for (const request &silent : polled.silent) {
+            ++silent_;
+            end(silent);
+            if (silent.is_signaled || silent.is_receive || polled.completed == nullptr ||
+                silent.queue != polled.completed->queue) {
+                const std::lock_guard guard(mutex_);
+                break_promise("silent requests are unsignaled ones of the same queue");
+            }
+        }
+    }
+    void on_poll(ibv_cq &, int) override { ++polls_; }
+    void on_fork() override {
+        // Threads of the parent may have held the mutex; its objects are not the child's.
+        new (&mutex_) std::mutex;
+        new (&alive_) std::map<std::uint64_t, const void *>;
+        new (&outstanding_) std::set<std::uint64_t>;
+        for (counter *const reset : {&sends_, &receives_, &send_bytes_, &receive_bytes_, &refused_,
+                                     &completions_, &failed_, &unknown_, &silent_, &polls_})
+            *reset = 0;
+        for (std::size_t kind = 0; kind < KIND_NAMES.size(); ++kind)
+            created_[kind] = destroyed_[kind] = 0;
+    }
+
+    /// Writes the counts. A broken promise ends the program with BROKEN_STATUS.
+    void report() noexcept {
+        if (std::FILE *const file = open_file()) {
+            write(file);
+            std::fclose(file);
+        }
+        const std::lock_guard guard(mutex_);
+        for (const std::string &promise : broken_)
+            std::fprintf(stderr, "interposer: a promise is broken: %s\n", promise.c_str());
+        if (!broken_.empty())
+            std::_Exit(BROKEN_STATUS);
+    }
+
+  private:
+    static constexpr int BROKEN_STATUS = 99;
+
+    /// COUNT_FILE, in which %p stands for the process's number; nullptr: nothing is to be written.
+    static std::FILE *open_file() {
+        const char *const setting = std::getenv("COUNT_FILE");
+        if (setting == nullptr)
+            return nullptr;
+        std::string path = setting;
+        if (const std::size_t position = path.find("%p"); position != std::string::npos)
+            path.replace(position, 2, std::to_string(getpid()));
+        return std::fopen(path.c_str(), "w");
+    }
+
+    void write(std::FILE *file) {
+        for (std::size_t kind = 0; kind < KIND_NAMES.size(); ++kind) {
+            std::fprintf(file, "%s.created %lu\n", KIND_NAMES[kind], created_[kind].load());
+            std::fprintf(file, "%s.destroyed %lu\n", KIND_NAMES[kind], destroyed_[kind].load());
+        }
+        std::fprintf(file,
+                     "sends %lu\nreceives %lu\nsend_bytes %lu\nreceive_bytes %lu\nrefused %lu\n"
+                     "completions %lu\nfailed %lu\nunknown %lu\nsilent %lu\npolls %lu\n",
+                     sends_.load(), receives_.load(), send_bytes_.load(), receive_bytes_.load(),
+                     refused_.load(), completions_.load(), failed_.load(), unknown_.load(),
+                     silent_.load(), polls_.load());
+        const std::lock_guard guard(mutex_);
+        std::fprintf(file, "outstanding %zu\n", outstanding_.size());
+    }
+
+    void add(const request &added) {
+        if (!checks_promises_)
+            return;
+        const std::lock_guard guard(mutex_);
+        if (!outstanding_.insert(added.number).second)
+            break_promise("a request has a number of its own");
+    }
+    void end(const request &ended) {
+        if (!checks_promises_)
+            return;
+        const std::lock_guard guard(mutex_);
+        if (outstanding_.erase(ended.number) != 1)
+            break_promise("a request ends once");
+    }
+    void break_promise(const char *promise) { broken_.insert(promise); } // with the mutex
+
+    const bool checks_promises_ = std::getenv("COUNT_ONLY") == nullptr;
+    std::array<counter, KIND_NAMES.size()> created_{}, destroyed_{};
+    counter sends_ = 0, receives_ = 0, send_bytes_ = 0, receive_bytes_ = 0, refused_ = 0,
+            completions_ = 0, failed_ = 0, unknown_ = 0, silent_ = 0, polls_ = 0;
+    std::mutex mutex_; ///< protects the following
+    std::map<std::uint64_t, const void *> alive_;
+    std::set<std::uint64_t> outstanding_;
+    std::set<std::string> broken_;
+};
+
+count *counted = nullptr;
+
+} // namespace
+
+extern "C" [[gnu::visibility("default")]] observer *coherdma_make_observer_2() {
+    counted = new count;
+    std::atexit([] { counted->report(); });
+    return counted;
+}

@@ -1,0 +1,113 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+#
+# The interposer with an observer that counts: what it counts is what the programs did. With the provider that
+# $PROVIDER names: stock or coherdma.
+
+bats_require_minimum_version 1.5.0
+source "$BATS_TEST_DIRNAME/../lib/lib.bash"
+
+setup() {
+    programs=$BUILD/tests/system/interposer
+    [[ ${PROVIDER:?} != coherdma ]] || use_our_provider
+}
+
+# observed FILE COMMAND...: a command that runs with the observer, which writes its counts to FILE.count.
+observed() { echo "env COUNT_FILE=$BATS_TEST_TMPDIR/$1.count $BATS_TEST_DIRNAME/observed ${*:2}"; }
+
+# expect_counts FILE NAME=COUNT...: so much was counted.
+expect_counts() {
+    local file=$BATS_TEST_TMPDIR/$1.count count result=0
+    for count in "${@:2}"; do
+        grep -qx "${count/=/ }" "$file" || result=1
+    done
+    ((result == 0)) || {
+        echo "$1: expected ${*:2}, counted:"
+        grep -v ' 0$' "$file"
+        return 1
+    }
+}
+# expect_all_destroyed FILE KIND...: as many objects as were created, and at least one.
+expect_all_destroyed() {
+    local file=$BATS_TEST_TMPDIR/$1.count kind count
+    for kind in "${@:2}"; do
+        count=$(sed -n "s/^$kind.created //p" "$file")
+        ((count > 0))
+        expect_counts "$1" "$kind.destroyed=$count"
+    done
+}
+
+# In each round rping's server reads and writes the client's memory; both announce themselves by a message, twice.
+run_observed_rping() { # DRIVER
+    local address
+    address=$(device_fact "$1" ADDRESS)
+    PORT=7174 run_server_client "$(observed server rping -s -a "$address" -V -C 30 -S 1000)" \
+        "$(observed client rping -c -a "$address" -V -v -C 30 -S 1000)"
+    expect_pings 30
+    expect_counts client sends=60 send_bytes=960 mr.created=4 context.created=1 unknown=0 refused=0
+    expect_counts server sends=120 send_bytes=$((960 + 2 * 30 * 1000)) mr.created=3 unknown=0
+    expect_all_destroyed client mr pd channel cq qp cm_id
+}
+@test "rxe: the requests and objects of rping are counted" { run_observed_rping rxe; }
+@test "siw: the requests and objects of rping are counted" { run_observed_rping siw; }
+
+count_of() { sed -n "s/^$2 //p" "$BATS_TEST_TMPDIR/$1.count"; } # FILE NAME
+
+# With -Q 10, nine of ten requests have no completion. -R also exchanges messages, as many each way.
+run_observed_write_bw() { # DRIVER
+    local address options
+    address=$(device_fact "$1" ADDRESS)
+    options="-R -d $(device_fact "$1" DEVICE) -n 200 -Q 10 -s 4096"
+    PORT=18515 run_perftest_commands "$(observed server ib_write_bw "$options")" '' \
+        "$(observed client ib_write_bw "$options" "$address")"
+    expect_counts client silent=180 unknown=0 failed=0
+    (($(count_of client send_bytes) - $(count_of client receive_bytes) == 200 * 4096))
+    (($(count_of client sends) - $(count_of client receives) + $(count_of client outstanding) == 200))
+    expect_counts server silent=0 unknown=0
+}
+@test "rxe: unsignaled requests are complete with the signaled one after them" { run_observed_write_bw rxe; }
+@test "siw: unsignaled requests are complete with the signaled one after them" { run_observed_write_bw siw; }
+
+# run_observed_pingpong OPTIONS [PROGRAM]
+run_observed_pingpong() {
+    local options program=${2:-ibv_rc_pingpong}
+    options="$1 -n 100 -d $(device_fact rxe DEVICE) -g $(device_fact rxe GID_INDEX)"
+    READY='is_listening_tcp 18515' run_server_client "$(observed server "$program" "$options")" \
+        "$(observed client "$program" "$options" "$(device_fact rxe ADDRESS)")"
+    expect_output client '^100 iters'
+    expect_counts client unknown=0 failed=0
+}
+@test "rxe: ibv_post_send, and events" {
+    run_observed_pingpong '-e -s 2000'
+    expect_counts client sends=100 send_bytes=200000 receive_bytes=200000 completions=200 qp.destroyed=1
+}
+@test "rxe: the ibv_wr_* functions" {
+    run_observed_pingpong '-N -s 2000'
+    expect_counts client sends=100 send_bytes=200000 receive_bytes=200000 completions=200
+}
+@test "rxe: UD, with address handles" {
+    run_observed_pingpong '-s 1000' ibv_ud_pingpong
+    expect_counts client sends=100 send_bytes=100000 completions=200 ah.created=1 ah.destroyed=1
+}
+@test "rxe: an SRQ" {
+    run_observed_pingpong '-q 4 -s 1000' ibv_srq_pingpong
+    expect_counts client srq.created=1 srq.destroyed=1 qp.destroyed=4 receives=500
+}
+
+@test "a program that loads libibverbs and looks its functions up is observed, a thousand times" {
+    # shellcheck disable=SC2046 # words
+    LD_AUDIT=$BUILD/interposer/libcoherdma-interposer-audit.so run -0 timeout 300 $(observed program "$programs/dlsym_verbs" 1000)
+    expect_counts program context.created=1000 context.destroyed=1000 pd.created=1000 mr.destroyed=1000
+}
+
+@test "a program without RDMA does not load libibverbs" {
+    # shellcheck disable=SC2046 # words
+    run -0 $(observed program grep -oE 'libibverbs|interposer.so' /proc/self/maps)
+    [[ $output == *interposer.so* && $output != *libibverbs* ]]
+    [[ ! -e $BATS_TEST_TMPDIR/program.count ]]
+}
+
+@test "an observer that is not there ends the program" {
+    run -1 env LD_PRELOAD="$BUILD/interposer/libcoherdma-interposer.so" COHERDMA_OBSERVERS=/nonexistent ibv_devinfo
+    [[ $output == *'cannot observe this program: /nonexistent:'* ]]
+}
