@@ -42,7 +42,7 @@ function *replace_extended(ibv_context &context, function *verbs_context::*membe
     return std::exchange(extended->*member, replacement);
 }
 
-/// The record of a context whose functions were replaced: it has one until it is closed.
+/// The record of an open context. There is none if no observer is loaded.
 inline context_record &context_of(const ibv_context *context) noexcept {
     return tables().contexts.get(context);
 }

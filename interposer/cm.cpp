@@ -40,7 +40,8 @@ const librdmacm_functions &librdmacm() noexcept {
 /// A cm_id need not have a device: all observers get its events. librdmacm may have called another
 /// of these functions for it, so that it is known.
 void add_cm_id(const rdma_cm_id *id) {
-    if (tables().others.find(id) == nullptr)
+    const object_record *const known = tables().others.find(id);
+    if (known == nullptr || known->is_being_destroyed) // then this is another one at its address
         add_object(object_kind::CM_ID, id, id->verbs, loaded_observers());
 }
 

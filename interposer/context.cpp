@@ -19,8 +19,9 @@ void coherdma::interposer::observe_context(ibv_context &context) {
             if (loaded->on_open(context))
                 observers.push_back(loaded);
     }
-    if (observers.empty())
+    if (loaded_observers().empty())
         return;
+    // Also if none wants it: then they are not asked again.
     auto record = std::make_unique<context_record>();
     init_record(*record, object_kind::CONTEXT, &context, &context, observers);
     record->driver_ops = context.ops;
@@ -28,6 +29,8 @@ void coherdma::interposer::observe_context(ibv_context &context) {
     if (!tables().contexts.insert(&context, record.get()))
         throw std::bad_alloc();
     static_cast<void>(record.release());
+    if (added.observers.empty())
+        return;
     hook_memory_functions(context, added.driver_ex);
     hook_queue_functions(context, added.driver_ex);
     hook_post_functions(context);

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <link.h>
+#include <string>
 #include <string_view>
 
 namespace coherdma::interposer {
@@ -13,25 +14,27 @@ namespace {
 /// A library that a package of a program has under another name, libibverbs-0123abcd.so.1 for
 /// libibverbs.so.1, and may have loaded for itself only.
 void *find_renamed(const char *file_name) noexcept {
-    struct search {
+    struct {
         std::string_view prefix; ///< "libibverbs"
-        void *library = RTLD_NEXT;
-    } result = {.prefix =
-                    std::string_view(file_name).substr(0, std::string_view(file_name).find('.'))};
+        std::string path;        ///< of the library; "": it is not loaded
+    } searched;
+    searched.prefix = file_name;
+    searched.prefix = searched.prefix.substr(0, searched.prefix.find('.'));
+    // Only finds it: dlopen() in here would take the dynamic linker's locks in the wrong order.
     dl_iterate_phdr(
         [](dl_phdr_info *object, std::size_t, void *data) {
-            auto &searched = *static_cast<search *>(data);
+            auto &search = *static_cast<decltype(searched) *>(data);
             const std::string_view path = object->dlpi_name;
-            if (!path.substr(path.rfind('/') + 1).starts_with(searched.prefix))
+            if (!path.substr(path.rfind('/') + 1).starts_with(search.prefix))
                 return 0;
-            void *const library = dlopen(object->dlpi_name, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
-            if (library == nullptr)
-                return 0;
-            searched.library = library;
+            search.path = path;
             return 1;
         },
-        &result);
-    return result.library;
+        &searched);
+    void *const library = searched.path.empty() ? nullptr
+                                                : dlopen(searched.path.c_str(),
+                                                         RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+    return library != nullptr ? library : RTLD_NEXT;
 }
 
 libibverbs_functions find_functions() noexcept {

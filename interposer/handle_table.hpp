@@ -25,29 +25,26 @@ class handle_table {
     bool insert(const void *handle, record *value) noexcept {
         const std::lock_guard guard(mutex_);
         std::atomic<node *> &head = bucket_of(handle);
-        node *free = nullptr;
-        for (node *at_hand = head.load(std::memory_order_relaxed); at_hand != nullptr;
-             at_hand = at_hand->next) {
-            const void *const key = at_hand->handle.load(std::memory_order_relaxed);
-            if (key == handle || (key == nullptr && free == nullptr))
-                free = at_hand;
+        node *used = nullptr; ///< that of the handle, else a removed one
+        for (node *it = head.load(std::memory_order_relaxed); it != nullptr; it = it->next) {
+            const void *const key = it->handle.load(std::memory_order_relaxed);
+            if (key == handle || (key == nullptr && used == nullptr))
+                used = it;
             if (key == handle)
                 break;
         }
-        if (free != nullptr) {
-            free->value.store(value, std::memory_order_relaxed);
-            // Release: a lookup that sees the handle sees the value, and what it points to.
-            free->handle.store(handle, std::memory_order_release);
-            return true;
-        }
-        free = new (std::nothrow) node;
-        if (free == nullptr)
+        const bool is_new = used == nullptr;
+        if (is_new && (used = new (std::nothrow) node) == nullptr)
             return false;
-        free->value.store(value, std::memory_order_relaxed);
-        free->handle.store(handle, std::memory_order_relaxed);
-        free->next = head.load(std::memory_order_relaxed);
-        // Release: a lookup that sees the node sees its members.
-        head.store(free, std::memory_order_release);
+        // Release: a lookup that sees the value sees what it points to.
+        used->value.store(value, std::memory_order_release);
+        // Release: a lookup that sees the handle sees the value.
+        used->handle.store(handle, std::memory_order_release);
+        if (is_new) {
+            used->next = head.load(std::memory_order_relaxed);
+            // Release: a lookup that sees the node sees its members.
+            head.store(used, std::memory_order_release);
+        }
         return true;
     }
 
@@ -61,7 +58,8 @@ class handle_table {
 
     record *find(const void *handle) const noexcept {
         const node *const match = handle != nullptr ? find_node(handle) : nullptr;
-        return match != nullptr ? match->value.load(std::memory_order_relaxed) : nullptr;
+        // Acquire: pairs with the release in insert().
+        return match != nullptr ? match->value.load(std::memory_order_acquire) : nullptr;
     }
 
     /// Of an object whose functions were replaced: the table has it while the object exists. A

@@ -2,16 +2,14 @@
 
 #include "objects.hpp"
 
-#include <algorithm>
 #include <cstddef>
 #include <execinfo.h>
 #include <new>
-#include <pthread.h>
 
 namespace coherdma::interposer {
 namespace {
 
-/// Without the frames of the interposer: there are two of them at least.
+/// With the interposer's own frames.
 call_stack capture_stack() noexcept {
     call_stack stack;
     stack.depth = backtrace(stack.frames.data(), static_cast<int>(stack.frames.size()));

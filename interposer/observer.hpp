@@ -20,8 +20,9 @@ namespace coherdma::interposer {
 enum class object_kind : unsigned char { CONTEXT, PD, MR, MW, CHANNEL, CQ, SRQ, QP, AH, CM_ID };
 
 struct call_stack {
-    std::array<void *, 16>
-        frames{}; ///< return addresses, innermost first; first those of libraries
+    /// Return addresses, innermost first: those in the interposer and in other libraries precede
+    /// those in the program.
+    std::array<void *, 16> frames{};
     int depth = 0;
 };
 
@@ -75,12 +76,13 @@ struct request {
 
 /// One completion that a poll found.
 struct completion {
-    /// With the program's wr_id. The members that this status or CQ does not have are 0. Of those
-    /// of an extended CQ, only status and wr_id can be changed.
+    /// As the driver filled it in, but with the program's wr_id. Of an extended CQ, the members
+    /// that this status or CQ does not have are 0, and only status and wr_id can be changed.
     ibv_wc &wc;
-    const request *completed; ///< nullptr: it was posted where the interposer does not see it
-    std::span<const request>
-        silent; ///< unsignaled ones that were posted before it, and are complete
+    /// nullptr: it was posted where the interposer does not see it.
+    const request *completed;
+    /// Unsignaled ones that were posted before it, and are complete.
+    std::span<const request> silent;
 };
 
 class observer {
@@ -107,7 +109,9 @@ class observer {
     }
     virtual void on_modify_qp(ibv_qp &, const ibv_qp_attr &, int mask) { static_cast<void>(mask); }
 
-    /// wr: a copy that the driver will get, without its wr_id and next. SGEs are the program's.
+    /// wr: a copy that the driver will get, without its wr_id and next. sg_list is the program's
+    /// array: to change an SGE, set it to another that lives until on_post() or on_refuse(). What
+    /// ibv_wr_set_inline_data() sets cannot be changed.
     virtual void before_send(const request &, ibv_send_wr &) {}
     virtual void before_receive(const request &, ibv_recv_wr &) {}
     /// The driver accepted the request. Its completion may have come before. wr: as it was posted;

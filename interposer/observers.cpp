@@ -4,6 +4,7 @@
 
 #include "objects.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <dlfcn.h>

@@ -275,7 +275,10 @@ void wr_set_sge(ibv_qp_ex *qp, std::uint32_t lkey, std::uint64_t addr, std::uint
 void wr_set_sge_list(ibv_qp_ex *qp, std::size_t num_sge, const ibv_sge *sg_list) {
     set_data(qp, std::vector<ibv_sge>(sg_list, sg_list + num_sge),
              [=](const ibv_qp_ex &driver, const ibv_send_wr *wr) {
-                 driver.wr_set_sge_list(qp, num_sge, wr != nullptr ? wr->sg_list : sg_list);
+                 if (wr != nullptr)
+                     driver.wr_set_sge_list(qp, static_cast<std::size_t>(wr->num_sge), wr->sg_list);
+                 else
+                     driver.wr_set_sge_list(qp, num_sge, sg_list);
              });
 }
 

@@ -2,8 +2,9 @@
 //
 // An observer that counts, and writes what it counted when the process ends, as lines "NAME
 // NUMBER", to the file COUNT_FILE. It checks what the interposer promises; a broken promise ends
-// the process with status 99. With COUNT_ONLY in the environment it does not check requests, which
-// takes time.
+// the process with status 99. In the environment: COUNT_ONLY: it does not check requests, which
+// takes time. COUNT_DECLINE: it wants no device's events. COUNT_MOVE_MR: it registers other memory
+// than the program asks for, under the program's addresses.
 
 #include "interposer/observer.hpp"
 
@@ -16,6 +17,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <sys/mman.h>
 #include <unistd.h>
 
 namespace {
@@ -36,7 +38,10 @@ std::uint64_t length_of(const ibv_sge *sges, int num_sge) noexcept {
 
 class count : public observer {
   public:
-    bool on_open(ibv_context &) override { return true; }
+    bool on_open(ibv_context &) override {
+        ++opens_;
+        return std::getenv("COUNT_DECLINE") == nullptr;
+    }
 
     void on_create(const object &created) override {
         ++created_[static_cast<std::size_t>(created.kind)];
@@ -55,6 +60,21 @@ class count : public observer {
             break_promise("an object is destroyed once");
     }
 
+    ibv_mr *reg_mr(const registration &asked, registrar &next) override {
+        if (asked.kind != memory_kind::PROGRAM || std::getenv("COUNT_MOVE_MR") == nullptr)
+            return next.reg_mr(asked);
+        // At the same offset in its page, as the device finds pages by their addresses.
+        const std::uintptr_t offset = reinterpret_cast<std::uintptr_t>(asked.addr) % MAX_PAGE_SIZE;
+        void *const memory = mmap(nullptr, offset + asked.length, PROT_READ | PROT_WRITE,
+                                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        registration moved = asked;
+        moved.addr = static_cast<char *>(memory) + offset;
+        ibv_mr *const mr = next.reg_mr(moved);
+        if (mr != nullptr && mr->addr == moved.addr)
+            ++moved_mrs_;
+        return mr;
+    }
+
     void before_send(const request &sent, ibv_send_wr &wr) override {
         ++sends_;
         send_bytes_ += length_of(wr.sg_list, wr.num_sge);
@@ -64,6 +84,7 @@ class count : public observer {
         ++receives_;
         add(receive);
     }
+    void on_post(const request &, const ibv_send_wr &) override { ++accepted_; }
     void on_refuse(const request &refused) override {
         ++refused_;
         end(refused);
@@ -99,8 +120,9 @@ class count : public observer {
         new (&mutex_) std::mutex;
         new (&alive_) std::map<std::uint64_t, const void *>;
         new (&outstanding_) std::set<std::uint64_t>;
-        for (counter *const reset : {&sends_, &receives_, &send_bytes_, &receive_bytes_, &refused_,
-                                     &completions_, &failed_, &unknown_, &silent_, &polls_})
+        for (counter *const reset :
+             {&opens_, &moved_mrs_, &accepted_, &sends_, &receives_, &send_bytes_, &receive_bytes_,
+              &refused_, &completions_, &failed_, &unknown_, &silent_, &polls_})
             *reset = 0;
         for (std::size_t kind = 0; kind < KIND_NAMES.size(); ++kind)
             created_[kind] = destroyed_[kind] = 0;
@@ -121,6 +143,7 @@ class count : public observer {
 
   private:
     static constexpr int BROKEN_STATUS = 99;
+    static constexpr std::uintptr_t MAX_PAGE_SIZE = 65536; ///< of any machine
 
     /// COUNT_FILE, in which %p stands for the process's number; nullptr: nothing is to be written.
     static std::FILE *open_file() {
@@ -139,11 +162,13 @@ class count : public observer {
             std::fprintf(file, "%s.destroyed %lu\n", KIND_NAMES[kind], destroyed_[kind].load());
         }
         std::fprintf(file,
-                     "sends %lu\nreceives %lu\nsend_bytes %lu\nreceive_bytes %lu\nrefused %lu\n"
+                     "opens %lu\nmoved_mrs %lu\naccepted %lu\nsends %lu\nreceives %lu\nsend_bytes "
+                     "%lu\nreceive_bytes %lu\nrefused %lu\n"
                      "completions %lu\nfailed %lu\nunknown %lu\nsilent %lu\npolls %lu\n",
-                     sends_.load(), receives_.load(), send_bytes_.load(), receive_bytes_.load(),
-                     refused_.load(), completions_.load(), failed_.load(), unknown_.load(),
-                     silent_.load(), polls_.load());
+                     opens_.load(), moved_mrs_.load(), accepted_.load(), sends_.load(),
+                     receives_.load(), send_bytes_.load(), receive_bytes_.load(), refused_.load(),
+                     completions_.load(), failed_.load(), unknown_.load(), silent_.load(),
+                     polls_.load());
         const std::lock_guard guard(mutex_);
         std::fprintf(file, "outstanding %zu\n", outstanding_.size());
     }
@@ -166,8 +191,9 @@ class count : public observer {
 
     const bool checks_promises_ = std::getenv("COUNT_ONLY") == nullptr;
     std::array<counter, KIND_NAMES.size()> created_{}, destroyed_{};
-    counter sends_ = 0, receives_ = 0, send_bytes_ = 0, receive_bytes_ = 0, refused_ = 0,
-            completions_ = 0, failed_ = 0, unknown_ = 0, silent_ = 0, polls_ = 0;
+    counter opens_ = 0, moved_mrs_ = 0, accepted_ = 0, sends_ = 0, receives_ = 0, send_bytes_ = 0,
+            receive_bytes_ = 0, refused_ = 0, completions_ = 0, failed_ = 0, unknown_ = 0,
+            silent_ = 0, polls_ = 0;
     std::mutex mutex_; ///< protects the following
     std::map<std::uint64_t, const void *> alive_;
     std::set<std::uint64_t> outstanding_;

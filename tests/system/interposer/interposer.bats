@@ -44,7 +44,7 @@ run_observed_rping() { # DRIVER
     PORT=7174 run_server_client "$(observed server rping -s -a "$address" -V -C 30 -S 1000)" \
         "$(observed client rping -c -a "$address" -V -v -C 30 -S 1000)"
     expect_pings 30
-    expect_counts client sends=60 send_bytes=960 mr.created=4 context.created=1 unknown=0 refused=0
+    expect_counts client opens=1 sends=60 accepted=60 send_bytes=960 mr.created=4 context.created=1 unknown=0 refused=0
     expect_counts server sends=120 send_bytes=$((960 + 2 * 30 * 1000)) mr.created=3 unknown=0
     expect_all_destroyed client mr pd channel cq qp cm_id
 }
@@ -84,6 +84,15 @@ run_observed_pingpong() {
 @test "rxe: the ibv_wr_* functions" {
     run_observed_pingpong '-N -s 2000'
     expect_counts client sends=100 send_bytes=200000 receive_bytes=200000 completions=200
+}
+# The device moves the observer's bytes, so the program finds other data than it expects: it does not look at them.
+@test "rxe: an observer registers other memory under the program's addresses" {
+    COUNT_MOVE_MR=1 run_observed_pingpong '-s 2000'
+    expect_counts client moved_mrs=1 mr.destroyed=1 sends=100 receive_bytes=200000
+}
+@test "rxe: a context that no observer wants is not observed, and they are asked once" {
+    COUNT_DECLINE=1 run_observed_pingpong '-s 2000'
+    expect_counts client opens=1 pd.created=0 sends=0 polls=0
 }
 @test "rxe: UD, with address handles" {
     run_observed_pingpong '-s 1000' ibv_ud_pingpong
