@@ -5,9 +5,14 @@
 // dynamic linker (rtld-audit(7)), in a namespace of its own: it has its own copy of the C library,
 // and shares nothing with the program.
 
+#include "dynamic_symbols.hpp"
+
 #include <cstdint>
 #include <cstring>
 #include <link.h>
+
+using coherdma::interposer::dynamic_symbols;
+using coherdma::interposer::to_address;
 
 namespace {
 
@@ -29,40 +34,12 @@ bool is_librdmacm(const link_map *object) {
     return std::strcmp(file_name(object), "librdmacm.so.1") == 0;
 }
 
-/// The dynamic linker adds to the addresses in a dynamic section where it loaded the file, but
-/// where that section is read-only (riscv64).
-template <class type>
-const type *to_address(const link_map *object, const ElfW(Dyn) & entry) {
-    const ElfW(Addr) addr = entry.d_un.d_ptr;
-    return reinterpret_cast<const type *>(addr < object->l_addr ? addr + object->l_addr : addr);
-}
-
-/// What the interposer exports.
-struct dynamic_symbols {
-    const ElfW(Sym) *symbols = nullptr;
-    const char *names = nullptr;
-    ElfW(Word) count = 0;
-
-    explicit dynamic_symbols(const link_map *object) {
-        for (const ElfW(Dyn) *entry = object->l_ld; entry->d_tag != DT_NULL; ++entry)
-            if (entry->d_tag == DT_SYMTAB)
-                symbols = to_address<ElfW(Sym)>(object, *entry);
-            else if (entry->d_tag == DT_STRTAB)
-                names = to_address<char>(object, *entry);
-            else if (entry->d_tag == DT_HASH) // its second word is the number of symbols
-                count = to_address<ElfW(Word)>(object, *entry)[1];
-    }
-};
-
 /// The interposer's function of this name; 0: it has none.
 std::uintptr_t find_replacement(const char *name) {
     const dynamic_symbols exported(interposer);
-    for (ElfW(Word) i = 0; i < exported.count; ++i) {
-        const ElfW(Sym) &symbol = exported.symbols[i];
-        if (symbol.st_shndx != SHN_UNDEF && ELF64_ST_TYPE(symbol.st_info) == STT_FUNC &&
-            std::strcmp(exported.names + symbol.st_name, name) == 0)
-            return interposer->l_addr + symbol.st_value;
-    }
+    for (ElfW(Word) i = 0; i < exported.count; ++i)
+        if (exported.is_exported_function(i) && std::strcmp(exported.name(i), name) == 0)
+            return interposer->l_addr + exported.symbols[i].st_value;
     return 0;
 }
 
@@ -72,7 +49,7 @@ bool is_old_version(const link_map *object, unsigned symbol_index) {
     constexpr ElfW(Half) HIDDEN = 0x8000; // not the default version of its name
     for (const ElfW(Dyn) *entry = object->l_ld; entry->d_tag != DT_NULL; ++entry)
         if (entry->d_tag == DT_VERSYM)
-            return (to_address<ElfW(Half)>(object, *entry)[symbol_index] & HIDDEN) != 0;
+            return (to_address<ElfW(Half)>(object->l_addr, *entry)[symbol_index] & HIDDEN) != 0;
     return false;
 }
 

@@ -13,6 +13,9 @@ namespace coherdma::interposer {
 /// functions. Throws std::bad_alloc.
 void observe_context(ibv_context &);
 
+/// Finds librdmacm's functions before they are redirected; nullptr: it is not loaded.
+const void *find_librdmacm() noexcept;
+
 /// Replace functions of an open context.
 void hook_memory_functions(ibv_context &, extended_functions &driver);
 void hook_queue_functions(ibv_context &, extended_functions &driver);

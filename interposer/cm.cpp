@@ -47,6 +47,10 @@ void add_cm_id(const rdma_cm_id *id) {
 
 } // namespace
 
+const void *coherdma::interposer::find_librdmacm() noexcept {
+    return reinterpret_cast<const void *>(librdmacm().create_id);
+}
+
 extern "C" {
 
 int rdma_create_id(rdma_event_channel *channel, rdma_cm_id **id, void *context,

@@ -3,10 +3,12 @@
 #include "observers.hpp"
 
 #include "objects.hpp"
+#include "redirect.hpp"
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <dlfcn.h>
 #include <new>
 #include <pthread.h>
@@ -17,24 +19,6 @@ namespace coherdma::interposer {
 namespace {
 
 std::vector<observer *> *observers = nullptr;
-
-/// Adds the module's observer. A module that cannot be loaded ends the program: it was asked for,
-/// and a run without it would be taken for one that it has seen.
-void load_observer(const std::string &path) {
-    void *const module = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-    auto *const make_observer =
-        module != nullptr
-            ? reinterpret_cast<make_observer_function *>(dlsym(module, MAKE_OBSERVER_NAME))
-            : nullptr;
-    if (make_observer == nullptr) {
-        const char *const reason = dlerror();
-        std::fprintf(stderr, "coherdma: cannot observe this program: %s: %s\n", path.c_str(),
-                     reason != nullptr ? reason : "it is no observer");
-        std::_Exit(EXIT_FAILURE);
-    }
-    if (observer *const loaded = make_observer())
-        observers->push_back(loaded);
-}
 
 /// In the child of fork(): its objects are another generation. The observers begin afresh.
 void reset_after_fork() {
@@ -50,9 +34,31 @@ void reset_after_fork() {
         loaded->on_fork();
 }
 
-const std::vector<observer *> &load_observers() noexcept try {
-    observers = new std::vector<observer *>;
+/// Adds the module's observer. A module that cannot be loaded ends the program: it was asked for,
+/// and a run without it would be taken for one that it has seen.
+void load_observer(const std::string &path) {
     const unobserved_scope scope;
+    void *const module = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    auto *const make_observer =
+        module != nullptr
+            ? reinterpret_cast<make_observer_function *>(dlsym(module, MAKE_OBSERVER_NAME))
+            : nullptr;
+    if (make_observer == nullptr) {
+        const char *const reason = dlerror();
+        std::fprintf(stderr, "coherdma: cannot observe this program: %s: %s\n", path.c_str(),
+                     reason != nullptr ? reason : "it is no observer");
+        std::_Exit(EXIT_FAILURE);
+    }
+    observer *const loaded = make_observer();
+    if (loaded == nullptr)
+        return;
+    if (observers->empty())
+        pthread_atfork(nullptr, nullptr, reset_after_fork);
+    observers->push_back(loaded);
+}
+
+std::vector<observer *> &load_observers() noexcept try {
+    observers = new std::vector<observer *>;
     // The environment of a setuid program is another user's.
     const char *const setting = secure_getenv("COHERDMA_OBSERVERS");
     std::string_view paths = setting != nullptr ? setting : "";
@@ -62,8 +68,6 @@ const std::vector<observer *> &load_observers() noexcept try {
             load_observer(std::string(path));
         paths.remove_prefix(std::min(path.size() + 1, paths.size()));
     }
-    if (!observers->empty())
-        pthread_atfork(nullptr, nullptr, reset_after_fork);
     return *observers;
 } catch (const std::bad_alloc &) {
     std::fputs("coherdma: cannot observe this program: out of memory\n", stderr);
@@ -78,3 +82,26 @@ const std::vector<observer *> &loaded_observers() noexcept {
 }
 
 } // namespace coherdma::interposer
+
+using namespace coherdma::interposer;
+
+/// What the plugin calls (plugin.cpp), while libibverbs lists the devices for the first time: none
+/// is open yet. module: of an observer; nullptr: only those of COHERDMA_OBSERVERS. What fails ends
+/// the program.
+extern "C" void coherdma_interposer_attach(const char *module) try {
+    static_cast<void>(loaded_observers());
+    if (module != nullptr)
+        load_observer(module);
+    if (observers->empty())
+        return;
+    if (const int error = redirect_program()) {
+        std::fprintf(stderr,
+                     "coherdma: cannot observe this program: its calls of libibverbs "
+                     "cannot be redirected: %s\n",
+                     std::strerror(error));
+        std::_Exit(EXIT_FAILURE);
+    }
+} catch (const std::bad_alloc &) {
+    std::fputs("coherdma: cannot observe this program: out of memory\n", stderr);
+    std::_Exit(EXIT_FAILURE);
+}

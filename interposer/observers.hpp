@@ -8,7 +8,7 @@
 namespace coherdma::interposer {
 
 /// Those of the modules that the environment variable COHERDMA_OBSERVERS names, separated by ':'.
-/// They are loaded when the first device is opened, and never unloaded.
+/// They are loaded when the first device is opened, or when one is attached, and never unloaded.
 const std::vector<observer *> &loaded_observers() noexcept;
 
 } // namespace coherdma::interposer

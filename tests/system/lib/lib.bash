@@ -13,7 +13,7 @@ source "$lib/known_faults.bash"
 # OBSERVED=1: each program runs with the interposer and an observer that counts, which fails if a promise is broken. At
 # the end of a file, requests have been counted.
 if [[ -n ${OBSERVED:-} ]]; then
-    export LD_PRELOAD=$BUILD/interposer/libcoherdma-interposer.so
+    export LD_PRELOAD=$BUILD/provider/libcoherdma-interposer.so
     export COHERDMA_OBSERVERS=$BUILD/tests/system/interposer/libcount.so COUNT_FILE=${BATS_FILE_TMPDIR:-}/observed.%p
     teardown_file() { cat "$BATS_FILE_TMPDIR"/observed.* | grep -q '^sends [1-9]'; }
 fi
