@@ -10,8 +10,8 @@
 namespace coherdma::interposer {
 
 /// Asks the observers whether they want the events of an open context; if any does, replaces its
-/// functions. Throws std::bad_alloc.
-void observe_context(ibv_context &);
+/// functions. Returns 0, or an errno if one refuses the context. Throws std::bad_alloc.
+int observe_context(ibv_context &);
 
 /// Finds librdmacm's functions before they are redirected; nullptr: it is not loaded.
 const void *find_librdmacm() noexcept;
@@ -51,6 +51,6 @@ inline context_record &context_of(const ibv_context *context) noexcept {
 }
 
 /// The request of a WR, before the observers see it.
-request make_request(const void *queue, std::uint64_t wr_id) noexcept;
+request make_request(const void *queue, ibv_context *, std::uint64_t wr_id) noexcept;
 
 } // namespace coherdma::interposer

@@ -11,16 +11,18 @@
 
 using namespace coherdma::interposer;
 
-void coherdma::interposer::observe_context(ibv_context &context) {
+int coherdma::interposer::observe_context(ibv_context &context) {
     std::vector<observer *> observers;
-    {
+    for (observer *const loaded : loaded_observers()) {
         const unobserved_scope scope;
-        for (observer *const loaded : loaded_observers())
-            if (loaded->on_open(context))
-                observers.push_back(loaded);
+        int error = 0;
+        if (loaded->on_open(context, error))
+            observers.push_back(loaded);
+        if (error != 0)
+            return error;
     }
     if (loaded_observers().empty())
-        return;
+        return 0;
     // Also if none wants it: then they are not asked again.
     auto record = std::make_unique<context_record>();
     init_record(*record, object_kind::CONTEXT, &context, &context, observers);
@@ -30,24 +32,31 @@ void coherdma::interposer::observe_context(ibv_context &context) {
         throw std::bad_alloc();
     static_cast<void>(record.release());
     if (added.observers.empty())
-        return;
+        return 0;
     hook_memory_functions(context, added.driver_ex);
     hook_queue_functions(context, added.driver_ex);
     hook_post_functions(context);
     hook_poll_functions(context);
     notify(added, &observer::on_create, std::as_const(added.info));
+    return 0;
 }
 
 namespace {
 
 /// A device that cannot be observed is not opened.
-ibv_context *observe_opened(ibv_context *context) try {
-    if (context != nullptr && !unobserved_scope::is_active())
-        observe_context(*context);
-    return context;
-} catch (const std::bad_alloc &) {
+ibv_context *observe_opened(ibv_context *context) {
+    if (context == nullptr || unobserved_scope::is_active())
+        return context;
+    int error;
+    try {
+        error = observe_context(*context);
+    } catch (const std::bad_alloc &) {
+        error = ENOMEM;
+    }
+    if (error == 0)
+        return context;
     libibverbs().close_device(context);
-    errno = ENOMEM;
+    errno = error;
     return nullptr;
 }
 

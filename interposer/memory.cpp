@@ -92,8 +92,8 @@ object_type *not_supported() noexcept {
 /// PD.
 void adopt_context(ibv_context *context) try {
     if (tables().contexts.find(context) == nullptr && !unobserved_scope::is_active())
-        observe_context(*context);
-} catch (const std::bad_alloc &) { // it is not observed
+        static_cast<void>(observe_context(*context)); // it is open: a refusal has no effect
+} catch (const std::bad_alloc &) {                    // it is not observed
 }
 
 ibv_pd *alloc_parent_domain(ibv_context *context, ibv_parent_domain_init_attr *attr) {

@@ -63,6 +63,7 @@ struct request_builder {
     bool is_begun = false; ///< the driver does not know of it yet
     ibv_send_wr wr = {};
     bool has_ud_addr = false, has_xrc_srqn = false;
+    bool has_inline_data = false;
     struct built_request {
         request built;
         ibv_send_wr wr; ///< without its SGEs

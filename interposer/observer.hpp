@@ -69,7 +69,8 @@ struct request {
     std::uint64_t number = 0;    ///< no other request of this process has or had it
     std::uint64_t wr_id = 0;     ///< the program's
     const void *queue = nullptr; ///< an ibv_qp, or an ibv_srq
-    ibv_wr_opcode opcode = {};   ///< if !is_receive
+    ibv_context *context = nullptr;
+    ibv_wr_opcode opcode = {}; ///< if !is_receive
     bool is_receive = false;
     bool is_signaled = true; ///< if it is not, it has a completion only if it fails
 };
@@ -81,6 +82,8 @@ struct completion {
     ibv_wc &wc;
     /// nullptr: it was posted where the interposer does not see it.
     const request *completed;
+    /// Whether wc has the byte_len of a receive.
+    bool has_byte_len;
     /// Unsignaled ones that were posted before it, and are complete.
     std::span<const request> silent;
 };
@@ -89,8 +92,9 @@ class observer {
   public:
     virtual ~observer() = default;
 
-    /// A device is open. False: there are no other events of this context.
-    virtual bool on_open(ibv_context &) = 0;
+    /// A device is open. False: there are no other events of this context. error: set to an errno,
+    /// the program's call fails with that.
+    virtual bool on_open(ibv_context &, int &error) = 0;
 
     virtual void on_create(const object &) {}
     /// The program's call that ends the object begins.
@@ -131,6 +135,6 @@ class observer {
 /// What a module with an observer exports, extern "C", by this name, which changes with this
 /// header. nullptr: nothing is to be observed.
 using make_observer_function = observer *();
-inline constexpr const char *MAKE_OBSERVER_NAME = "coherdma_make_observer_2";
+inline constexpr const char *MAKE_OBSERVER_NAME = "coherdma_make_observer_3";
 
 } // namespace coherdma::interposer

@@ -9,15 +9,17 @@ namespace {
 
 /// Gives the completion the program's wr_id, also if it is not observed: the request was posted
 /// when it was, by the parent of a fork() or another thread. Notifies the observers of the CQ.
-void deliver(const cq_record *record, ibv_cq &cq, ibv_wc &wc) {
+void deliver(const cq_record *record, ibv_cq &cq, ibv_wc &wc, bool has_byte_len = true) {
     std::vector<request> silent;
     const auto match = request_queue::complete(wc.wr_id, silent);
     if (match)
         wc.wr_id = match->completed.wr_id;
     if (!is_observed(record))
         return;
-    completion delivered = {
-        .wc = wc, .completed = match ? &match->completed : nullptr, .silent = silent};
+    completion delivered = {.wc = wc,
+                            .completed = match ? &match->completed : nullptr,
+                            .has_byte_len = has_byte_len,
+                            .silent = silent};
     notify(*record, &observer::on_completion, cq, delivered);
 }
 
@@ -57,7 +59,7 @@ int deliver_current(const cq_record &record, ibv_cq_ex &cq, int result) {
     ibv_cq &base = *ibv_cq_ex_to_cq(&cq);
     if (result == 0) {
         ibv_wc wc = read_completion(record, cq);
-        deliver(&record, base, wc);
+        deliver(&record, base, wc, (record.wc_flags & IBV_WC_EX_WITH_BYTE_LEN) != 0);
         cq.wr_id = wc.wr_id;
         cq.status = wc.status;
     }

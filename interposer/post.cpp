@@ -90,7 +90,7 @@ class posted_list {
 };
 
 request make_send(const qp_record &qp, const ibv_send_wr &wr) noexcept {
-    request made = make_request(qp.info.handle, wr.wr_id);
+    request made = make_request(qp.info.handle, qp.info.context, wr.wr_id);
     made.opcode = wr.opcode;
     made.is_signaled = qp.is_sig_all || (wr.send_flags & IBV_SEND_SIGNALED) != 0;
     return made;
@@ -124,7 +124,7 @@ int post_receives(queue_type *queue, ibv_recv_wr *wrs, ibv_recv_wr **bad_wr,
         return driver_post(queue, wrs, bad_wr);
     posted_list<ibv_recv_wr> list(receives, list_length(wrs));
     for (ibv_recv_wr *wr = wrs; wr != nullptr; wr = wr->next) {
-        request receive = make_request(queue, wr->wr_id);
+        request receive = make_request(queue, queue->context, wr->wr_id);
         receive.is_receive = true;
         notify(*owner, &observer::before_receive, std::as_const(receive), list.add(*wr, receive));
     }
@@ -188,11 +188,12 @@ int bind_mw(ibv_qp *qp, ibv_mw *mw, ibv_mw_bind *bind) {
 
 } // namespace
 
-request make_request(const void *queue, std::uint64_t wr_id) noexcept {
+request make_request(const void *queue, ibv_context *context, std::uint64_t wr_id) noexcept {
     request made;
     made.number = next_number();
     made.wr_id = wr_id;
     made.queue = queue;
+    made.context = context;
     return made;
 }
 

@@ -53,7 +53,7 @@ void begin_driver_wr(ibv_qp_ex *qp, const ibv_qp_ex &driver, const ibv_send_wr &
 /// Notifies the observers of a WR, which they may change, and adds it to the batch. Returns the
 /// wr_id that the driver gets.
 std::uint64_t add_to_batch(qp_record &record, ibv_send_wr &wr) {
-    request built = make_request(record.info.handle, wr.wr_id);
+    request built = make_request(record.info.handle, record.info.context, wr.wr_id);
     built.opcode = wr.opcode;
     built.is_signaled = record.is_sig_all || (wr.send_flags & IBV_SEND_SIGNALED) != 0;
     notify(record, &observer::before_send, std::as_const(built), wr);
@@ -93,8 +93,11 @@ void emit(qp_record &record, ibv_qp_ex *qp, function set_data) {
         return;
     builder.is_begun = false;
     ibv_send_wr &wr = builder.wr;
+    // The flag is for the observers: the driver learns by its setter that data are inline.
+    const unsigned inline_flag = builder.has_inline_data ? IBV_SEND_INLINE & ~wr.send_flags : 0;
+    wr.send_flags |= inline_flag;
     const std::uint64_t wr_id = add_to_batch(record, wr);
-    const exchanged_members exchanged(qp, wr_id, wr.send_flags);
+    const exchanged_members exchanged(qp, wr_id, wr.send_flags & ~inline_flag);
     const ibv_qp_ex &driver = record.driver_ex->qp;
     begin_driver_wr(qp, driver, wr);
     if (builder.has_ud_addr)
@@ -123,7 +126,7 @@ void begin_wr(ibv_qp_ex *qp, ibv_wr_opcode opcode, function set) {
         return begin_driver_wr(qp, record.driver_ex->qp, wr);
     request_builder &builder = record.builder;
     builder.wr = wr;
-    builder.has_ud_addr = builder.has_xrc_srqn = false;
+    builder.has_ud_addr = builder.has_xrc_srqn = builder.has_inline_data = false;
     builder.is_begun = true;
 }
 
@@ -289,6 +292,7 @@ ibv_sge to_sge(const ibv_data_buf &buf) noexcept {
 }
 
 void wr_set_inline_data(ibv_qp_ex *qp, void *addr, std::size_t length) {
+    record_of(qp).builder.has_inline_data = true;
     set_data(qp, {to_sge({.addr = addr, .length = length})},
              [=](const ibv_qp_ex &driver, const ibv_send_wr *) {
                  driver.wr_set_inline_data(qp, addr, length);
@@ -296,6 +300,7 @@ void wr_set_inline_data(ibv_qp_ex *qp, void *addr, std::size_t length) {
 }
 
 void wr_set_inline_data_list(ibv_qp_ex *qp, std::size_t num_buf, const ibv_data_buf *buf_list) {
+    record_of(qp).builder.has_inline_data = true;
     std::vector<ibv_sge> sges(num_buf);
     std::transform(buf_list, buf_list + num_buf, sges.begin(), to_sge);
     set_data(qp, std::move(sges), [=](const ibv_qp_ex &driver, const ibv_send_wr *) {

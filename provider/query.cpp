@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// The functions that the plugin exports: coherdmadv_query_device() for programs, and the emulated
-// cache for libcoherdma.
+// The function that the plugin exports: coherdmadv_query_device() for programs.
 
 #include "cache/cache.hpp"
-#include "emulation/loader.hpp"
 #include "rxe/objects.hpp"
 #include "siw/objects.hpp"
 
@@ -55,20 +53,15 @@ std::uint32_t query_caps(ibv_context *context, rdma_driver_id driver_id) noexcep
     return caps;
 }
 
-/// All members but comp_mask. A software device is coherent unless its cache is emulated.
+/// All members but comp_mask.
 coherdmadv_device_attr query_device(ibv_context *context, rdma_driver_id driver_id) noexcept {
     coherdmadv_device_attr attr = {};
     attr.driver_id = driver_id;
     attr.caps = query_caps(context, driver_id);
-    const cache::emulated_cache *const emulated = emulation::find_cache(context);
-    attr.coherency = emulated != nullptr ? COHERDMA_NON_COHERENT : COHERDMA_COHERENT;
-    attr.line_size = static_cast<std::uint32_t>(emulated != nullptr ? emulated->line_size()
-                                                                    : cache::line_size());
-    if (emulated != nullptr)
-        std::snprintf(attr.mode, sizeof attr.mode, "%s", emulated->mode());
+    attr.coherency = COHERDMA_COHERENT;
+    attr.line_size = static_cast<std::uint32_t>(cache::line_size());
     std::snprintf(attr.evidence, sizeof attr.evidence, "%s",
-                  emulated != nullptr ? "coherdma's provider emulates a non-coherent device"
-                                      : "the CPU moves the data of a software device");
+                  "the CPU moves the data of a software device");
     return attr;
 }
 
@@ -111,9 +104,4 @@ int coherdmadv_query_device(ibv_context *context, coherdmadv_device_attr *attr,
     std::memset(static_cast<void *>(attr), 0, inlen);
     std::memcpy(static_cast<void *>(attr), &known, filled_size);
     return 0;
-}
-
-extern "C" [[gnu::visibility("default")]] const coherdma::cache::emulated_cache *
-coherdma_find_emulated_cache(const ibv_context *context) {
-    return coherdma::emulation::find_cache(context);
 }

@@ -126,6 +126,18 @@ bool parse_mode(const std::string &text, settings &config) {
     return true;
 }
 
+bool may_be_requested() {
+    if (getauxval(AT_SECURE) != 0)
+        return false;
+    if (const std::string value = get_variable("COHERDMA_EMULATE"); !value.empty())
+        return value != mode_name(cache_mode::OFF);
+    const coherency::settings file = coherency::read_configuration();
+    return !file.problem.empty() ||
+           std::any_of(file.statements.begin(), file.statements.end(), [](const auto &statement) {
+               return statement.key == coherency::key::emulate;
+           });
+}
+
 /// Of a device: the mode from the environment, else from coherdma.conf; all else from the
 /// environment.
 settings read_settings(const std::string &device_name, const std::string &driver) {

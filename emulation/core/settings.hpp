@@ -42,6 +42,9 @@ std::string mode_text(const settings &);
 /// From the environment and the configuration file, for a device. Off in a setuid program.
 settings read_settings(const std::string &device_name, const std::string &driver);
 
+/// Whether the settings are those of some device, or invalid.
+bool may_be_requested();
+
 /// "stale", "poison", "evict:7", "passthrough" or "off". False: it is none of these.
 bool parse_mode(const std::string &text, settings &config);
 

@@ -171,7 +171,7 @@ int choose_cache_ops(const coherdma_open_attr &attr, coherdma_device &device) {
         device.emulated = api::find_emulated_cache(attr.context);
         if (!device.emulated)
             return fail(EOPNOTSUPP,
-                        "%s is emulated by a provider of another release than this libcoherdma: "
+                        "%s is emulated by coherdma of another release than this libcoherdma: "
                         "install coherdma-provider and libcoherdma of one release",
                         device.name.c_str());
         device.line_size = device.emulated->line_size();

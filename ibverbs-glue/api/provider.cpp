@@ -6,6 +6,7 @@
 #include "error.hpp"
 #include "plugin.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <coherdma/coherdma.h>
 #include <coherdma/experimental.h>
@@ -24,14 +25,24 @@ struct driver_setting {
     std::string_view first_driver;  ///< the first in its value: a name, or a path
 };
 
+/// Of an entry of RDMAV_DRIVERS, a name or a path.
+bool is_driver(std::string_view entry) {
+    const std::string_view name = entry.substr(entry.rfind('/') + 1);
+    return name != "coherdma-observers" && name != "libcoherdma-observers"; // serves no device
+}
+
 /// The driver that the environment makes libibverbs load first. Like libibverbs, reads the second
 /// variable only if the first is unset.
 driver_setting read_driver_setting() {
     for (const char *variable : {"RDMAV_DRIVERS", "IBV_DRIVERS"}) {
         const char *value = secure_getenv(variable);
         if (value && *value) {
-            const std::string_view list = value;
-            return {variable, list.substr(0, list.find_first_of(":;"))};
+            for (std::string_view list = value; !list.empty();) {
+                const std::string_view entry = list.substr(0, list.find_first_of(":;"));
+                if (is_driver(entry))
+                    return {variable, entry};
+                list.remove_prefix(std::min(entry.size() + 1, list.size()));
+            }
         }
         if (value)
             break;
@@ -57,6 +68,12 @@ int load_plugin() {
     // Never closed: libibverbs keeps pointers to it.
     if (!dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL))
         return fail(ENOEXEC, "cannot load the provider plugin: %s", dlerror());
+    // Beside it: what attaches the emulation, if that is asked for. Without effect if libibverbs
+    // has loaded or will load it, too.
+    const std::string observers =
+        file.substr(0, file.rfind('/') + 1) + "libcoherdma-observers-rdmav34.so";
+    if (access(observers.c_str(), R_OK) == 0 && !dlopen(observers.c_str(), RTLD_NOW | RTLD_LOCAL))
+        return fail(ENOEXEC, "cannot load what attaches the emulation: %s", dlerror());
     return 0;
 }
 

@@ -4,6 +4,9 @@
 #include "error.hpp"
 
 #include <cerrno>
+#include <coherdma/coherdma.h>
+#include <cstddef>
+#include <cstdio>
 #include <cstring>
 #include <dlfcn.h>
 #include <infiniband/verbs.h>
@@ -15,7 +18,7 @@ namespace {
 /// version: libcoherdma, which a provider may be linked with, exports a function of the same name.
 void *find_provider_function(const ibv_context *context, const char *name,
                              const char *version) noexcept {
-    // The plugin is the object with this operation: the emulation replaces others, but not this.
+    // The plugin is the object with this operation: the interposer replaces others, but not this.
     auto *const operation = reinterpret_cast<void *>(context->ops.req_notify_cq);
     Dl_info info = {};
     if (dladdr(operation, &info) == 0)
@@ -29,27 +32,71 @@ void *find_provider_function(const ibv_context *context, const char *name,
     return function;
 }
 
+/// nullptr: the device is not emulated. It may be of another release, so that only size is known.
+const cache::emulated_cache *find_any_emulated_cache(const ibv_context *context) noexcept {
+    void *const module = dlopen(cache::emulation_soname, RTLD_LAZY | RTLD_NOLOAD);
+    if (module == nullptr) {
+        dlerror(); // discards the error
+        return nullptr;
+    }
+    auto *const find = reinterpret_cast<cache::find_emulated_cache_function *>(
+        dlsym(module, cache::find_emulated_cache_name));
+    dlclose(module);
+    return find != nullptr ? find(context) : nullptr;
+}
+
+bool is_of_this_release(const cache::emulated_cache *emulated) noexcept {
+    return emulated != nullptr && emulated->size == sizeof *emulated;
+}
+
+/// The members of these groups that lie in the first inlen bytes of attr.
+void set_emulated(const cache::emulated_cache &emulated, coherdmadv_device_attr &attr,
+                  std::uint32_t inlen) noexcept {
+    const bool is_known = is_of_this_release(&emulated);
+    if (inlen >= offsetof(coherdmadv_device_attr, driver_id)) {
+        attr.comp_mask |= COHERDMADV_DEVICE_ATTR_COHERENCY;
+        attr.coherency = COHERDMA_NON_COHERENT;
+        attr.line_size = is_known ? static_cast<std::uint32_t>(emulated.line_size()) : 0;
+    }
+    if (inlen >= offsetof(coherdmadv_device_attr, evidence)) {
+        attr.comp_mask |= COHERDMADV_DEVICE_ATTR_MODE;
+        std::snprintf(attr.mode, sizeof attr.mode, "%s", is_known ? emulated.mode() : "");
+    }
+    if (inlen >= sizeof attr) {
+        attr.comp_mask |= COHERDMADV_DEVICE_ATTR_EVIDENCE;
+        std::snprintf(attr.evidence, sizeof attr.evidence, "%s",
+                      "coherdma emulates a non-coherent device");
+    }
+}
+
 } // namespace
 
 int query_provider(ibv_context *context, coherdmadv_device_attr *attr,
                    std::uint32_t inlen) noexcept {
     auto *const query = reinterpret_cast<decltype(coherdmadv_query_device) *>(
         find_provider_function(context, "coherdmadv_query_device", "COHERDMADV_1.0"));
-    return query != nullptr ? query(context, attr, inlen) : EOPNOTSUPP;
+    const int error = query != nullptr ? query(context, attr, inlen) : EOPNOTSUPP;
+    const cache::emulated_cache *const emulated =
+        error == 0 || error == EOPNOTSUPP ? find_any_emulated_cache(context) : nullptr;
+    if (emulated == nullptr)
+        return error;
+    if (error == EOPNOTSUPP) {
+        if (attr == nullptr || inlen < sizeof attr->comp_mask)
+            return EINVAL;
+        std::memset(static_cast<void *>(attr), 0, inlen);
+    }
+    set_emulated(*emulated, *attr, inlen);
+    return 0;
 }
 
-/// nullptr: the device is not emulated, or by another release of the emulation.
 const cache::emulated_cache *find_emulated_cache(const ibv_context *context) noexcept {
-    auto *const find =
-        reinterpret_cast<cache::find_emulated_cache_function *>(find_provider_function(
-            context, cache::find_emulated_cache_name, cache::find_emulated_cache_version));
-    const cache::emulated_cache *const emulated = find != nullptr ? find(context) : nullptr;
-    return emulated != nullptr && emulated->size == sizeof *emulated ? emulated : nullptr;
+    const cache::emulated_cache *const emulated = find_any_emulated_cache(context);
+    return is_of_this_release(emulated) ? emulated : nullptr;
 }
 
 } // namespace coherdma::api
 
-/// Calls the function of that name of the provider that serves the context.
+/// Calls the function of that name of the provider that serves the context, and asks the emulation.
 int coherdmadv_query_device(ibv_context *context, coherdmadv_device_attr *attr,
                             std::uint32_t inlen) {
     using coherdma::api::fail;

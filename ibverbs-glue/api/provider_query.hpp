@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// Questions to coherdma's provider. It is found by an operation of the context, so that it may be
-// any file, and several may be loaded.
+// Questions to coherdma's provider, and to the emulation. The provider is found by an operation of
+// the context, so that it may be any file, and several may be loaded.
 #pragma once
 
 #include "cache/emulated_cache.hpp"
@@ -10,7 +10,8 @@
 
 namespace coherdma::api {
 
-/// coherdmadv_query_device() of the provider that serves the context, without coherdma_error().
+/// coherdmadv_query_device() without coherdma_error(): of the provider that serves the context, and
+/// of the emulation if that emulates it, whatever the provider.
 int query_provider(ibv_context *context, coherdmadv_device_attr *attr,
                    std::uint32_t inlen) noexcept;
 

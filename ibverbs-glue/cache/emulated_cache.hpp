@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
 // The interface between libcoherdma and the emulation module, which emulates a cache for devices of
-// its process. The plugin hands over the module's object.
+// its process.
 #pragma once
 
 #include "cache.hpp"
@@ -25,9 +25,9 @@ struct emulated_cache {
     void (*sync_for_cpu)(const range *, std::size_t count) noexcept; ///< the device has written
 };
 
-/// Exported by the plugin, extern "C": nullptr if the context is not emulated.
+/// Exported by the module, extern "C": nullptr if the context is not emulated.
 using find_emulated_cache_function = const emulated_cache *(const ibv_context *);
 inline constexpr const char *find_emulated_cache_name = "coherdma_find_emulated_cache";
-inline constexpr const char *find_emulated_cache_version = "COHERDMA_PRIVATE";
+inline constexpr const char *emulation_soname = "libcoherdma-emulation.so";
 
 } // namespace coherdma::cache

@@ -32,7 +32,7 @@ struct rule_input {
     int (*try_reg_mr)(ibv_context *) = {}; ///< registers a page; 0 or an errno
     bool (*has_dma_bounce_flag)(ibv_context *) = {};
     confidential_guest x86_guest; ///< by find_x86_confidential_guest()
-    /// What coherdma's provider knows; nullptr: it does not serve the device.
+    /// What coherdma's provider and the emulation know; nullptr: neither serves the device.
     const coherdmadv_device_attr *provider_attr = nullptr;
 };
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 
-#include "emulation/loader.hpp"
 #include "objects.hpp"
 
 #include <cerrno>
@@ -33,11 +32,10 @@ int query_port(ibv_context *context, std::uint8_t port_num, ibv_port_attr *attr)
     return libibverbs().ibv_cmd_query_port(context, port_num, attr, &command, command.size);
 }
 
-/// Sets the operations, some of which an emulation replaces. If that fails, or if init_error, the
-/// result of the kernel's command, is not 0: frees the context, sets errno and returns nullptr.
-verbs_context *finish_context(ibv_context *context, rdma_driver_id driver_id,
-                              abi::verbs_context_ops ops, int init_error) noexcept {
-    const int error = init_error != 0 ? init_error : emulation::attach(context, driver_id, ops);
+/// Sets the operations. error: the result of the kernel's command; if it is not 0, frees the
+/// context, sets errno and returns nullptr.
+verbs_context *finish_context(ibv_context *context, const abi::verbs_context_ops &ops,
+                              int error) noexcept {
     if (error != 0) {
         abi::uninit_and_free_context(context);
         return fail_with(error);
@@ -50,8 +48,7 @@ verbs_context *finish_context(ibv_context *context, rdma_driver_id driver_id,
 } // namespace
 
 /// Has the kernel open the context, and sets its operations. nullptr: errno is set.
-verbs_context *init_context(ibv_context *context, rdma_driver_id driver_id,
-                            const abi::verbs_context_ops &ops) noexcept {
+verbs_context *init_context(ibv_context *context, const abi::verbs_context_ops &ops) noexcept {
     if (context == nullptr)
         return nullptr;
     abi::message<abi::command::get_context> command = {};
@@ -59,12 +56,12 @@ verbs_context *init_context(ibv_context *context, rdma_driver_id driver_id,
     abi::message<abi::response::get_context, std::uint64_t> response = {};
     const int error = libibverbs().ibv_cmd_get_context(abi::to_verbs_context(context), &command,
                                                        command.size, &response, response.size);
-    return finish_context(context, driver_id, ops, error);
+    return finish_context(context, ops, error);
 }
 
 /// For a context that another process opened. rdma_rxe and siw do not answer query_context(). Their
 /// number of completion vectors is the number of possible CPUs.
-verbs_context *init_imported_context(ibv_context *context, rdma_driver_id driver_id,
+verbs_context *init_imported_context(ibv_context *context,
                                      const abi::verbs_context_ops &ops) noexcept {
     if (context == nullptr)
         return nullptr;
@@ -73,7 +70,7 @@ verbs_context *init_imported_context(ibv_context *context, rdma_driver_id driver
         context->num_comp_vectors = static_cast<int>(sysconf(_SC_NPROCESSORS_CONF));
         error = 0;
     }
-    return finish_context(context, driver_id, ops, error);
+    return finish_context(context, ops, error);
 }
 
 void fill_context_ops(abi::verbs_context_ops &ops) noexcept {

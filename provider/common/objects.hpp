@@ -39,11 +39,10 @@ void set_bad_wr(wr_type **bad_wr, wr_type *wr) noexcept {
 /// Finishes what abi::init_and_alloc_context() began: has the kernel open the context, and sets its
 /// operations. Returns what alloc_context returns. If that fails, frees the context, sets errno and
 /// returns nullptr; also returns nullptr if context is nullptr.
-verbs_context *init_context(ibv_context *context, rdma_driver_id driver_id,
-                            const abi::verbs_context_ops &ops) noexcept;
+verbs_context *init_context(ibv_context *context, const abi::verbs_context_ops &ops) noexcept;
 
 /// The same for import_context, which imports a context that another process opened.
-verbs_context *init_imported_context(ibv_context *context, rdma_driver_id driver_id,
+verbs_context *init_imported_context(ibv_context *context,
                                      const abi::verbs_context_ops &ops) noexcept;
 
 void fill_context_ops(abi::verbs_context_ops &ops) noexcept;

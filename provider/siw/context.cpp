@@ -43,11 +43,11 @@ ibv_context *open_context(ibv_device *device, int cmd_fd) noexcept {
 } // namespace
 
 verbs_context *alloc_context(ibv_device *device, int cmd_fd, void *) noexcept {
-    return init_context(open_context(device, cmd_fd), RDMA_DRIVER_SIW, make_context_ops());
+    return init_context(open_context(device, cmd_fd), make_context_ops());
 }
 
 verbs_context *import_context(ibv_device *device, int cmd_fd) noexcept {
-    return init_imported_context(open_context(device, cmd_fd), RDMA_DRIVER_SIW, make_context_ops());
+    return init_imported_context(open_context(device, cmd_fd), make_context_ops());
 }
 
 } // namespace coherdma::provider::siw

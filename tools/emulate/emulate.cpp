@@ -180,7 +180,7 @@ class session {
         if (!result.was_emulated())
             fmt::print(stderr,
                        "coherdma: {}: nothing was emulated: no process of the command opened an "
-                       "rxe or siw device through coherdma's provider; see: coherdma status\n",
+                       "RDMA device by the system's libibverbs; see: coherdma status\n",
                        result.emulation_mode);
         for (const process &p : result.processes)
             if (!p.complete)

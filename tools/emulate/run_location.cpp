@@ -58,25 +58,26 @@ std::string find_softrdma() {
                               "COHERDMA_SOFTRDMA=/path/to/softrdma coherdma emulate ...");
 }
 
-/// The value of RDMAV_DRIVERS: coherdma's provider, then the user's plugins.
+/// The value of RDMAV_DRIVERS: what attaches the emulation, then the user's plugins.
 std::string make_drivers_variable() {
-    const std::string file = coherdma::api::find_plugin();
-    const std::size_t suffix = file.rfind("-rdmav");
-    if (file.front() != '/' || suffix == std::string::npos ||
-        file.find_first_of(":;") != std::string::npos)
-        throw not_available_error(fmt::format(
-            "the provider {} cannot be put in RDMAV_DRIVERS, which requires an absolute path to "
-            "libcoherdma-rdmav*.so, without : and ;; next: COHERDMA_PROVIDER=/path/to/it",
-            file));
+    const std::string plugin = coherdma::api::find_plugin();
+    const std::string driver = plugin.substr(0, plugin.rfind('/') + 1) + "libcoherdma-observers";
+    const std::string file = driver + "-rdmav34.so";
+    if (file.front() != '/' || file.find_first_of(":;") != std::string::npos)
+        throw not_available_error(
+            fmt::format("the emulation {} cannot be put in RDMAV_DRIVERS, which requires an "
+                        "absolute path without : and ;; next: "
+                        "COHERDMA_PROVIDER=/path/to/libcoherdma-rdmav34.so, beside it",
+                        file));
     if (access(file.c_str(), R_OK) != 0)
         throw not_available_error(
-            fmt::format("cannot read the provider {}: {}; next: install it, or "
-                        "COHERDMA_PROVIDER=/path/to/libcoherdma-rdmav34.so",
+            fmt::format("cannot read the emulation {}: {}; next: install it, or "
+                        "COHERDMA_PROVIDER=/path/to/libcoherdma-rdmav34.so, beside it",
                         file, std::strerror(errno)));
     const char *users = std::getenv("RDMAV_DRIVERS");
     if (users == nullptr)
         users = std::getenv("IBV_DRIVERS");
-    return file.substr(0, suffix) + (users != nullptr && *users ? std::string(":") + users : "");
+    return driver + (users != nullptr && *users ? std::string(":") + users : "");
 }
 
 temp_folder::temp_folder()

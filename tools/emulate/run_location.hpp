@@ -21,8 +21,8 @@ std::string find_soft_device();
 /// not_available_error.
 std::string find_softrdma();
 
-/// The value of RDMAV_DRIVERS that puts coherdma's provider before the user's. Throws
-/// not_available_error if the provider does not exist.
+/// The value of RDMAV_DRIVERS that puts what attaches the emulation before the user's. Throws
+/// not_available_error if it does not exist.
 std::string make_drivers_variable();
 
 /// A temporary folder, removed with its content by the destructor.

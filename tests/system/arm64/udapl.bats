@@ -31,7 +31,7 @@ setup_file() {
         sync_programs
     cd "$BATS_FILE_TMPDIR" || return
     cp "$built"/{udapl/registry/libdat2.so.2,udapl/libdaplcoherdma.so.2,ibverbs-glue/libcoherdma.so.1} .
-    cp "$built"/{provider/libcoherdma-rdmav34.so,provider/libcoherdma-emulation.so} .
+    cp "$built"/provider/libcoherdma-{rdmav34,observers-rdmav34,interposer,emulation}.so .
     cp "$built"/{tools/coherdma,tools/datinfo/datinfo,tools/datping/datping,examples/mailbox} .
     cp "$built"/udapl/registry/libdat.so.1 "$built"/tests/system/udapl/sync_programs/sync_*_dat[12] .
     list_sync_runs >sync_runs

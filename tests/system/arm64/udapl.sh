@@ -4,7 +4,7 @@
 # What udapl.bats runs in the guest, in the folder of the programs and libraries.
 programs=$PWD
 export LD_LIBRARY_PATH="$programs" PATH="$programs:$PATH"
-export RDMAV_DRIVERS="$programs/libcoherdma" VERBS_LOG_LEVEL=3 VERBS_LOG_FILE=/run/verbs.log
+export RDMAV_DRIVERS="$programs/libcoherdma:$programs/libcoherdma-observers" VERBS_LOG_LEVEL=3 VERBS_LOG_FILE=/run/verbs.log
 # shellcheck disable=SC3045 # the guest's shell has it
 ulimit -l unlimited
 

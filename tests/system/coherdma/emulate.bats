@@ -103,7 +103,7 @@ expect_emulated_by_name() { # DRIVER
     device=$(device_fact "$1" DEVICE)
     query=("$BUILD/tests/system/provider/query_device" --by-name "$device")
     run -0 --separate-stderr emulate --mode evict:7 --line 128 -- "${query[@]}"
-    [[ ${lines[0]} == "$device is non-coherent: coherdma's provider emulates a non-coherent device (coherdma's provider: mode evict:7) line 128" ]]
+    [[ ${lines[0]} == "$device is non-coherent: coherdma emulates a non-coherent device (coherdma's emulation: mode evict:7) line 128" ]]
     run -0 --separate-stderr "${query[@]}"
     [[ $output == "$device is coherent: "* ]]
 }

@@ -68,6 +68,20 @@ class Range(NamedTuple):
         return self.begin <= other.begin and other.end <= self.end
 
 
+def emulated_drivers() -> str:
+    """The drivers that libibverbs loads: what attaches the emulation, and our provider but with PROVIDER=stock."""
+    plugin = os.environ["BUILD"] + "/provider/libcoherdma"
+    drivers = [plugin + "-observers"]
+    if os.environ.get("PROVIDER") != "stock":
+        drivers.insert(0, plugin)
+    return ":".join(drivers)
+
+
+def provider_options() -> List[str]:
+    """The stock rxe confuses completions of extended CQs, and the stock siw has neither these nor ibv_wr_*."""
+    return ["--no-extended"] if os.environ.get("PROVIDER") == "stock" else []
+
+
 class Run:
     """One run of the program, and the findings of each side."""
 
@@ -78,7 +92,7 @@ class Run:
         with tempfile.TemporaryDirectory() as folder:
             env = dict(
                 os.environ,
-                RDMAV_DRIVERS=os.environ["BUILD"] + "/provider/libcoherdma",
+                RDMAV_DRIVERS=emulated_drivers(),
                 COHERDMA_EMULATE=mode,
                 COHERDMA_EMULATE_LINE=str(line),
                 COHERDMA_EMULATE_LOG=folder + "/%p.json",
@@ -86,7 +100,15 @@ class Run:
             )
             try:
                 process = subprocess.run(
-                    [program_path(), "--rounds", str(ROUNDS), *options, device, address],
+                    [
+                        program_path(),
+                        "--rounds",
+                        str(ROUNDS),
+                        *provider_options(),
+                        *options,
+                        device,
+                        address,
+                    ],
                     env=env,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.STDOUT,

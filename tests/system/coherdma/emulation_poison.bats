@@ -8,7 +8,7 @@ bats_require_minimum_version 1.5.0
 source "$BATS_TEST_DIRNAME/../lib/lib.bash"
 
 setup() {
-    export RDMAV_DRIVERS=$BUILD/provider/libcoherdma COHERDMA_EMULATE=stale
+    export RDMAV_DRIVERS=$BUILD/provider/libcoherdma:$BUILD/provider/libcoherdma-observers COHERDMA_EMULATE=stale
     folder=$BUILD/tests/system/coherdma/emulation
 }
 

@@ -8,7 +8,7 @@ bats_require_minimum_version 1.5.0
 source "$BATS_TEST_DIRNAME/../lib/lib.bash"
 
 setup() {
-    export RDMAV_DRIVERS=$BUILD/provider/libcoherdma COHERDMA_EMULATE=stale
+    export RDMAV_DRIVERS=$BUILD/provider/libcoherdma:$BUILD/provider/libcoherdma-observers COHERDMA_EMULATE=stale
     device=$(device_fact rxe DEVICE)
     shm=/dev/shm/coherdma-emulation-$EUID
     rm -rf "$shm"
@@ -141,7 +141,7 @@ sys.exit(max(side.wait() for side in sides) > 1)' "$1" "$BUILD/tests/system/cohe
     mkdir /run/emulation_shm
     cp "$BUILD"/provider/libcoherdma-*.so /run/emulation_shm
     chmod 666 /dev/infiniband/uverbs*
-    RDMAV_DRIVERS=/run/emulation_shm/libcoherdma run -0 --separate-stderr timeout "${LIMIT:-120}" \
+    RDMAV_DRIVERS=/run/emulation_shm/libcoherdma-observers run -0 --separate-stderr timeout "${LIMIT:-120}" \
         setpriv --reuid 65534 --regid 65534 --clear-groups ibv_devinfo -d "$device"
     echo "$stderr"
     [[ $stderr == *"are not checked: $shm belongs to user 0, not to user 65534; as root: rm $shm"* ]]

@@ -75,7 +75,7 @@ expect_coherent() { # DRIVER
 
 # emulated DRIVER MODE: the report in JSON of an emulated device.
 emulated() {
-    RDMAV_DRIVERS=$BUILD/provider/libcoherdma COHERDMA_EMULATE=$2 \
+    RDMAV_DRIVERS=$BUILD/provider/libcoherdma:$BUILD/provider/libcoherdma-observers COHERDMA_EMULATE=$2 \
         run -0 --separate-stderr "$tool" selftest "$(device_fact "$1" DEVICE)" --json "${@:3}"
     echo "$output" >report
     [[ $(jq -c '[.device.emulated, .device.coherency]' report) == '[true,"non-coherent"]' ]]
@@ -151,7 +151,7 @@ expect_peer() { # DRIVER
 @test "siw: own requests are tested with a peer" { expect_peer siw; }
 
 expect_coherency_of_listener_irrelevant() { # DRIVER: an emulated listener
-    RDMAV_DRIVERS=$BUILD/provider/libcoherdma COHERDMA_EMULATE=stale start_listener "$1" --once
+    RDMAV_DRIVERS=$BUILD/provider/libcoherdma:$BUILD/provider/libcoherdma-observers COHERDMA_EMULATE=stale start_listener "$1" --once
     run -0 --separate-stderr "$tool" selftest "$(device_fact "$1" DEVICE)" --peer "$address" --json
     [[ $(jq -r .conclusion <<<"$output") == agrees ]]
     wait "$listener"

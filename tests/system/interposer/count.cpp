@@ -38,7 +38,7 @@ std::uint64_t length_of(const ibv_sge *sges, int num_sge) noexcept {
 
 class count : public observer {
   public:
-    bool on_open(ibv_context &) override {
+    bool on_open(ibv_context &, int &) override {
         ++opens_;
         return std::getenv("COUNT_DECLINE") == nullptr;
     }
@@ -204,7 +204,7 @@ count *counted = nullptr;
 
 } // namespace
 
-extern "C" [[gnu::visibility("default")]] observer *coherdma_make_observer_2() {
+extern "C" [[gnu::visibility("default")]] observer *coherdma_make_observer_3() {
     counted = new count;
     std::atexit([] { counted->report(); });
     return counted;

@@ -211,7 +211,7 @@ with_provider() {
     expect_served "$driver" 2
 }
 use_our_provider() {
-    export RDMAV_DRIVERS=$BUILD/provider/libcoherdma
+    export RDMAV_DRIVERS=$BUILD/provider/libcoherdma:$BUILD/provider/libcoherdma-observers
     export VERBS_LOG_LEVEL=3 VERBS_LOG_FILE=$BATS_TEST_TMPDIR/verbs.log
 }
 # expect_served DRIVER TIMES: our plugin served its device at least so often.

@@ -130,7 +130,8 @@ int main(int argc, char **argv) {
            : attr.driver_id == RDMA_DRIVER_SIW ? "siw"
                                                : "?",
            coherdma_coherency_str(attr.coherency), attr.mode, attr.line_size, attr.evidence);
-    num_differences = check_caps(context, attr.caps);
+    num_differences =
+        attr.comp_mask & COHERDMADV_DEVICE_ATTR_DRIVER ? check_caps(context, attr.caps) : 0;
     ibv_close_device(context);
     return num_differences != 0;
 }

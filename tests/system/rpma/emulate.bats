@@ -9,7 +9,8 @@ source "$BATS_TEST_DIRNAME/../lib/lib.bash"
 setup() {
     cd "$BATS_TEST_TMPDIR" || return
     export TMPDIR=$BATS_TEST_TMPDIR COHERDMA_PROVIDER=$BUILD/provider/libcoherdma-rdmav34.so
-    unset RDMAV_DRIVERS IBV_DRIVERS COHERDMA_SOFTRDMA
+    unset IBV_DRIVERS COHERDMA_SOFTRDMA
+    export RDMAV_DRIVERS=$BUILD/provider/libcoherdma # the stock one of siw refuses receives without memory
 }
 
 # expect_no_findings DRIVER: the emulation leaves all syncs of local memory to librpma.

@@ -96,9 +96,9 @@ void coherent_device_is_opened_as_provider_says(void **) {
     coherdma_close_device(device);
 }
 
-// The stub plugin's cache marks the first byte of each range: its cache operations add 1,
+// The stub's cache marks the first byte of each range: its cache operations add 1,
 // sync_for_device() adds 0x10, or 0x20 if the device writes, and sync_for_cpu() 0x40.
-void emulated_device_syncs_with_provider_cache(void **) {
+void emulated_device_syncs_with_emulated_cache(void **) {
     fake_context emulated("emulated0", operation_of_stub());
     coherdma_device *const device = coherdma_open_device(&emulated.context);
     assert_non_null(device);
@@ -108,8 +108,9 @@ void emulated_device_syncs_with_provider_cache(void **) {
     assert_int_equal(attr.flags, COHERDMA_DEVICE_EMULATED);
     assert_int_equal(attr.line_size, 1024);
     assert_string_equal(attr.instructions, "stub");
-    assert_string_equal(attr.explanation, "emulated0 is non-coherent: the stub says so "
-                                          "(coherdma's provider: mode poison)");
+    assert_string_equal(attr.explanation,
+                        "emulated0 is non-coherent: coherdma emulates a "
+                        "non-coherent device (coherdma's emulation: mode poison)");
     unsigned char byte = 0;
     const coherdma_range range = {.addr = &byte, .length = 1};
     assert_int_equal(coherdma_sync_before_read(device, &range, 1), 0);
@@ -130,7 +131,7 @@ void emulation_of_other_release_is_refused(void **) {
     fake_context other("other0", operation_of_stub());
     assert_null(coherdma_open_device(&other.context));
     assert_int_equal(errno, EOPNOTSUPP);
-    assert_error_contains("other0 is emulated by a provider of another release");
+    assert_error_contains("other0 is emulated by coherdma of another release");
 }
 
 } // namespace
@@ -142,7 +143,7 @@ int main() {
         cmocka_unit_test(invalid_arguments_are_refused),
         cmocka_unit_test(other_provider_is_named_in_error),
         cmocka_unit_test(coherent_device_is_opened_as_provider_says),
-        cmocka_unit_test(emulated_device_syncs_with_provider_cache),
+        cmocka_unit_test(emulated_device_syncs_with_emulated_cache),
         cmocka_unit_test(emulation_of_other_release_is_refused),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// A module with the symbols of the provider plugin. The device's name says what it reports.
+// A module with the symbols of the provider plugin, and those of the emulation with its soname. The
+// device's name says what it reports.
 
 #include "cache/emulated_cache.hpp"
 
@@ -81,5 +82,7 @@ int coherdmadv_query_device(ibv_context *context, coherdmadv_device_attr *attr,
 
 extern "C" [[gnu::visibility("default")]] const emulated_cache *
 coherdma_find_emulated_cache(const ibv_context *context) {
-    return has_name(context, "other0") ? &OTHER_RELEASE : &CACHE;
+    if (has_name(context, "other0"))
+        return &OTHER_RELEASE;
+    return has_name(context, "emulated0") ? &CACHE : nullptr;
 }

@@ -141,6 +141,23 @@ void config_file_selects_mode_of_device(void **) {
     assert_true(read_settings("rxe1", "rxe").mode == cache_mode::STALE);
 }
 
+void emulation_may_be_requested_for_some_device(void **) {
+    assert_false(may_be_requested());
+    const temp_file without("[rxe0]\ncoherent = no\n"), off("[rxe0]\nemulate = off\n"),
+        invalid("[rxe0]\nemulate = maybe\n");
+    const auto is_requested_by = [](const temp_file &conf) {
+        setenv("COHERDMA_CONFIG", conf.name().c_str(), 1);
+        return may_be_requested();
+    };
+    assert_false(is_requested_by(without));
+    assert_true(is_requested_by(off));
+    assert_true(is_requested_by(invalid)); // the device is refused, with the reason
+    setenv("COHERDMA_EMULATE", "off", 1);
+    assert_false(may_be_requested());
+    setenv("COHERDMA_EMULATE", "maybe", 1);
+    assert_true(may_be_requested());
+}
+
 void invalid_config_file_is_reported(void **) {
     const temp_file conf("[rxe0]\nemulate = maybe\n");
     setenv("COHERDMA_CONFIG", conf.name().c_str(), 1);
@@ -189,6 +206,7 @@ int main(int count, char **) {
         cmocka_unit_test_setup(unset_variables_have_defaults, reset_environment),
         cmocka_unit_test_setup(invalid_variable_is_reported, reset_environment),
         cmocka_unit_test_setup(config_file_selects_mode_of_device, reset_environment),
+        cmocka_unit_test_setup(emulation_may_be_requested_for_some_device, reset_environment),
         cmocka_unit_test_setup(invalid_config_file_is_reported, reset_environment),
         cmocka_unit_test_setup(setuid_program_ignores_environment, reset_environment),
     };

@@ -48,7 +48,8 @@ struct options {
     std::string device, address;
     std::vector<unsigned> skipped;
     int rounds = 3;
-    std::string only; // a phase; "" for all
+    std::string only;         // a phase; "" for all
+    bool use_extended = true; // ibv_wr_* and ibv_start_poll(), which the stock siw does not have
     bool local = false;
     std::string skipped_local;
 };
@@ -98,7 +99,9 @@ class connections {
             port = peer_port;
         reinterpret_cast<sockaddr_in *>(info->ai_addr)->sin_port = port;
         for (const connection_style style : STYLES)
-            add(style, info->ai_addr);
+            add(opts.use_extended || style == connection_style::SRQ ? style
+                                                                    : connection_style::PLAIN,
+                info->ai_addr);
     }
     [[nodiscard]] connection &get(std::size_t index) const { return *connections_.at(index); }
     [[nodiscard]] ibv_pd *pd() const noexcept { return pd_.get(); }
@@ -292,6 +295,8 @@ int main(int argc, char **argv) try {
             opts.skipped_local = argv[++i];
         } else if (arg == "--only" && has_value) {
             opts.only = argv[++i];
+        } else if (arg == "--no-extended") {
+            opts.use_extended = false;
         } else {
             positional.emplace_back(arg);
         }
@@ -302,7 +307,7 @@ int main(int argc, char **argv) try {
     if (positional.size() != 2 || std::ranges::any_of(opts.skipped, is_unknown) ||
         opts.rounds < 1) {
         std::fputs("usage: synced [--without N,...] [--rounds N] [--only PHASE] [--local]\n"
-                   "              [--without-local KIND] DEVICE ADDRESS\n"
+                   "              [--without-local KIND] [--no-extended] DEVICE ADDRESS\n"
                    "       synced --list [rxe|siw]\n",
                    stderr);
         return 2;

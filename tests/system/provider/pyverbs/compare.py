@@ -43,7 +43,7 @@ def make_environment(folder: str, plugin: str, mode: str) -> Dict[str, str]:
     env = {name: value for name, value in os.environ.items() if name != "RDMAV_DRIVERS"}
     env.update(VERBS_LOG_LEVEL="3", VERBS_LOG_FILE=os.path.join(folder, "verbs.log"))
     if plugin:
-        env["RDMAV_DRIVERS"] = plugin
+        env["RDMAV_DRIVERS"] = f"{plugin}:{plugin}-observers"
     env["COHERDMA_EMULATE"] = mode
     env["COHERDMA_EMULATE_LOG"] = os.path.join(folder, "%p.findings")
     return env

@@ -43,7 +43,7 @@ set_command() {
     set_library_folder "${!library}"
     # shellcheck disable=SC2206 # words, or none
     words=(timeout -k 2 "$LIMIT" $enter env -u RDMAV_DRIVERS "LD_LIBRARY_PATH=$library_folder:${others[0]%/*}")
-    [[ $VERBS == stock ]] || words+=("RDMAV_DRIVERS=$BUILD/provider/libcoherdma" VERBS_LOG_LEVEL=3
+    [[ $VERBS == stock ]] || words+=("RDMAV_DRIVERS=$BUILD/provider/libcoherdma:$BUILD/provider/libcoherdma-observers" VERBS_LOG_LEVEL=3
         "VERBS_LOG_FILE=/run/$1.verbs")
     words+=(stdbuf -o0 "${@:2}")
 }

@@ -23,7 +23,8 @@ DRIVER=${DRIVER:-${SOFTRDMA_DEVICE%%[0-9]*}}
 LIMIT=${LIMIT:-240}
 : "${OUR_REGISTRY:=${BUILD:-$PWD/build/release}${SANITIZED:+/$SANITIZED}/udapl/registry/libdat2.so.2}"
 : "${OUR_PROVIDER:=${BUILD:-$PWD/build/release}${SANITIZED:+/$SANITIZED}/udapl/libdaplcoherdma.so.2}"
-: "${OUR_VERBS:=${BUILD:-$PWD/build/release}/provider/libcoherdma}"
+plugins=${BUILD:-$PWD/build/release}/provider
+: "${OUR_VERBS:=$plugins/libcoherdma:$plugins/libcoherdma-observers}"
 [[ $REGISTRY$PROVIDER$VERBS =~ ^(stock|coherdma)+$ ]] || {
     echo "REGISTRY, PROVIDER and VERBS are stock or coherdma, not $REGISTRY, $PROVIDER, $VERBS" >&2
     exit 2

@@ -2,8 +2,8 @@
 //
 // The remote memory of a work request: which process emulates it, and the check of its lines.
 
-#include "device_shim.hpp"
 #include "peer_ipc.hpp"
+#include "requests.hpp"
 
 #include <cerrno>
 #include <cinttypes>
@@ -37,8 +37,8 @@ mem_access with_stack(const char *text) {
 } // namespace
 
 /// The request as findings name it.
-mem_access describe_wr(const ibv_qp &qp, ibv_wr_opcode opcode, std::uint64_t wr_id,
-                       std::uint64_t length) {
+mem_access describe_send(const ibv_qp &qp, ibv_wr_opcode opcode, std::uint64_t wr_id,
+                         std::uint64_t length) {
     char text[160];
     std::snprintf(text, sizeof text,
                   "%s of %" PRIu64 " bytes, wr_id 0x%" PRIx64 " of QP %u, by process %d (%s)",
@@ -47,7 +47,7 @@ mem_access describe_wr(const ibv_qp &qp, ibv_wr_opcode opcode, std::uint64_t wr_
     return with_stack(text);
 }
 
-mem_access describe_recv(std::uint64_t wr_id, std::uint64_t length) {
+mem_access describe_receive(std::uint64_t wr_id, std::uint64_t length) {
     char text[160];
     std::snprintf(text, sizeof text,
                   "Receive of %" PRIu64 " bytes, wr_id 0x%" PRIx64 ", by process %d (%s)", length,
@@ -65,15 +65,15 @@ void check_remote_access(emulated_device &device, const ibv_qp &qp, ibv_wr_opcod
     // Two devices may use the same rkey. With more than one match the owner is ambiguous.
     std::vector<addr_range> matches;
     for_each_device([&](emulated_device &other) {
-        if (other.driver_id != device.driver_id)
+        if (other.driver_number != device.driver_number)
             return;
         if (const addr_range range = other.find_memory_by_rkey(rkey, remote_addr, length);
             !range.empty())
             matches.push_back(range);
     });
-    const mem_access access = describe_wr(qp, opcode, wr_id, length);
+    const mem_access access = describe_send(qp, opcode, wr_id, length);
     if (matches.empty())
-        peer_ipc::request_check(device.driver_id, rkey, remote_addr, length, opcode, access);
+        peer_ipc::request_check(device.driver_number, rkey, remote_addr, length, opcode, access);
     if (matches.size() == 1)
         check_peer_access(matches[0], opcode, access);
 }

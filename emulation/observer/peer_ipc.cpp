@@ -12,6 +12,8 @@
 
 #include "peer_ipc.hpp"
 
+#include "requests.hpp"
+
 #include "core/memory/private_shm.hpp"
 #include "core/memory/robust_mutex.hpp"
 #include "core/memory/slot_lock.hpp"
@@ -37,19 +39,19 @@
 namespace coherdma::emulation::peer_ipc {
 namespace {
 
-constexpr std::uint32_t MAGIC = 0xc0e4d003; // contains the version of the layout
+constexpr std::uint32_t MAGIC = 0xc0e4d004; // contains the version of the layout
 constexpr std::size_t NUM_SLOTS = 64, MAX_RKEYS = 1024, MAX_TEXT = 192, MAX_STACK_TEXT = 3200;
 constexpr timespec ANSWER_TIMEOUT = {0, 300000000};
 
 enum slot_state : std::uint32_t { FREE, IDLE, REQUESTED, ANSWERED, CLOSED };
 
 struct rkey_entry {
-    std::uint32_t rkey, driver_id; ///< driver_id 0: the entry is free
+    std::uint32_t rkey, driver_number; ///< driver_number 0: the entry is free
     std::uint64_t iova, length;
 };
 
 struct check_request {
-    std::uint32_t driver_id, rkey;
+    std::uint32_t driver_number, rkey;
     std::uint64_t remote_addr, length;
     std::uint32_t opcode;
     char text[MAX_TEXT];
@@ -157,7 +159,7 @@ process_slot *claim_slot() noexcept {
 addr_range find_requested_memory(const check_request &request) {
     addr_range range;
     for_each_device([&](emulated_device &device) {
-        if (device.driver_id == request.driver_id)
+        if (device.driver_number == request.driver_number)
             range = range.empty() ? device.find_memory_by_rkey(request.rkey, request.remote_addr,
                                                                request.length)
                                   : range;
@@ -231,11 +233,11 @@ void send_request(process_slot &slot, const check_request &request) noexcept {
 
 /// Whether the process of the slot has published an rkey for the memory. With the mutex of the
 /// slot.
-bool has_memory(const process_slot &slot, rdma_driver_id driver_id, std::uint32_t rkey,
+bool has_memory(const process_slot &slot, std::uint32_t driver_number, std::uint32_t rkey,
                 std::uint64_t remote_addr, std::uint64_t length) noexcept {
     for (const rkey_entry &entry : slot.rkeys)
-        if (entry.driver_id == driver_id && entry.rkey == rkey && remote_addr >= entry.iova &&
-            remote_addr - entry.iova <= entry.length &&
+        if (entry.driver_number == driver_number && entry.rkey == rkey &&
+            remote_addr >= entry.iova && remote_addr - entry.iova <= entry.length &&
             length <= entry.length - (remote_addr - entry.iova))
             return true;
     return false;
@@ -294,31 +296,31 @@ void close_slot() noexcept {
     futex(ipc.own_slot->state, FUTEX_WAKE, INT_MAX, nullptr);
 }
 
-/// Lets peers find memory of this process. Called without the mutexes of device_shim.hpp.
-void publish_rkey(rdma_driver_id driver_id, std::uint32_t rkey, const keyed_memory &memory) {
+/// Lets peers find memory of this process. Called without the mutexes of devices.hpp.
+void publish_rkey(std::uint32_t driver_number, std::uint32_t rkey, const keyed_memory &memory) {
     if (ipc.own_slot == nullptr)
         return;
     const robust_lock_guard guard(ipc.own_slot->mutex);
     for (rkey_entry &entry : ipc.own_slot->rkeys)
-        if (entry.driver_id == RDMA_DRIVER_UNKNOWN) {
-            entry = {rkey, driver_id, memory.iova, memory.range.size()};
+        if (entry.driver_number == 0) {
+            entry = {rkey, driver_number, memory.iova, memory.range.size()};
             return;
         }
     process_state().log.note("this process has more than 1024 MRs and MWs: accesses of other "
                              "processes to the others are not checked");
 }
 
-void withdraw_rkey(rdma_driver_id driver_id, std::uint32_t rkey) noexcept {
+void withdraw_rkey(std::uint32_t driver_number, std::uint32_t rkey) noexcept {
     if (ipc.own_slot == nullptr)
         return;
     const robust_lock_guard guard(ipc.own_slot->mutex);
     for (rkey_entry &entry : ipc.own_slot->rkeys)
-        if (entry.driver_id == driver_id && entry.rkey == rkey)
+        if (entry.driver_number == driver_number && entry.rkey == rkey)
             entry = {};
 }
 
 /// If exactly one other process has this memory: has it check the memory, and waits for the answer.
-void request_check(rdma_driver_id driver_id, std::uint32_t rkey, std::uint64_t remote_addr,
+void request_check(std::uint32_t driver_number, std::uint32_t rkey, std::uint64_t remote_addr,
                    std::uint64_t length, ibv_wr_opcode opcode, const mem_access &access) {
     if (ipc.shm == nullptr)
         return;
@@ -329,7 +331,7 @@ void request_check(rdma_driver_id driver_id, std::uint32_t rkey, std::uint64_t r
         if (&slot == ipc.own_slot || state == FREE || state == CLOSED)
             continue;
         const robust_lock_guard guard(slot.mutex);
-        if (!guard || !has_memory(slot, driver_id, rkey, remote_addr, length) ||
+        if (!guard || !has_memory(slot, driver_number, rkey, remote_addr, length) ||
             !is_slot_locked(ipc.fd, i))
             continue;
         if (owner != nullptr)
@@ -339,7 +341,7 @@ void request_check(rdma_driver_id driver_id, std::uint32_t rkey, std::uint64_t r
     if (owner == nullptr)
         return;
     check_request request = {};
-    request.driver_id = driver_id;
+    request.driver_number = driver_number;
     request.rkey = rkey;
     request.remote_addr = remote_addr;
     request.length = length;

@@ -6,7 +6,7 @@
 // sees the lines as the WR will.
 #pragma once
 
-#include "device_shim.hpp"
+#include "devices.hpp"
 
 #include <cstdint>
 
@@ -21,14 +21,14 @@ void close_slot() noexcept;
 /// In a child of fork(): the slot is the parent's.
 void reset_after_fork();
 
-/// Must be called without the mutexes of device_shim.hpp: the thread that answers takes them while
+/// Must be called without the mutexes of devices.hpp: the thread that answers takes them while
 /// a peer holds the mutex of the slot.
-void publish_rkey(rdma_driver_id, std::uint32_t rkey, const keyed_memory &);
-void withdraw_rkey(rdma_driver_id, std::uint32_t rkey) noexcept;
+void publish_rkey(std::uint32_t driver_number, std::uint32_t rkey, const keyed_memory &);
+void withdraw_rkey(std::uint32_t driver_number, std::uint32_t rkey) noexcept;
 
 /// If exactly one other process has this memory: has it check the memory, and waits for the answer
 /// for at most 0.3 s.
-void request_check(rdma_driver_id, std::uint32_t rkey, std::uint64_t remote_addr,
+void request_check(std::uint32_t driver_number, std::uint32_t rkey, std::uint64_t remote_addr,
                    std::uint64_t length, ibv_wr_opcode, const mem_access &);
 
 } // namespace coherdma::emulation::peer_ipc

@@ -16,9 +16,11 @@
 #include <csignal>
 #include <cstring>
 #include <rdma/ib_user_ioctl_cmds.h>
+#include <rdma/ib_user_ioctl_verbs.h>
 #include <rdma/ib_user_verbs.h>
 #include <rdma/rdma_user_ioctl_cmds.h>
 #include <rdma/siw-abi.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -188,25 +190,22 @@ void fill_attr_out(ib_uverbs_attr &attr, std::uint16_t attr_id, void *data,
 
 /// Fills in the command that libibverbs sends in ibv_cmd_reg_mr(), since Linux 5.0.
 void fill_reg_mr_cmd(child_args &args, const ibv_pd &pd, addr_range range, std::uint64_t iova,
-                     int access, rdma_driver_id driver_id) noexcept {
+                     int access) noexcept {
     args.cmd = {0, range.begin, range.size(), iova, pd.handle, static_cast<std::uint32_t>(access)};
     const std::uint64_t write_cmd = IB_USER_VERBS_CMD_REG_MR;
     unsigned count = 0;
     fill_attr_in(args.attrs[count++], UVERBS_ATTR_WRITE_CMD, &write_cmd, sizeof write_cmd);
     fill_attr_in(args.attrs[count++], UVERBS_ATTR_CORE_IN, &args.cmd, sizeof args.cmd);
     fill_attr_out(args.attrs[count++], UVERBS_ATTR_CORE_OUT, &args.resp, sizeof args.resp);
-    if (driver_id == RDMA_DRIVER_SIW) {
-        // Userspace chooses 8 bits of the STag, different ones each time, as without emulation.
-        static std::atomic<std::uint8_t> next_stag_key = 0;
-        args.siw_cmd.stag_key = next_stag_key++;
-        fill_attr_in(args.attrs[count++], UVERBS_ATTR_UHW_IN, &args.siw_cmd, sizeof args.siw_cmd);
-        fill_attr_out(args.attrs[count++], UVERBS_ATTR_UHW_OUT, &args.siw_resp,
-                      sizeof args.siw_resp);
-    }
+    // Userspace chooses 8 bits of the STag, different ones each time, as without emulation.
+    static std::atomic<std::uint8_t> next_stag_key = 0;
+    args.siw_cmd.stag_key = next_stag_key++;
+    fill_attr_in(args.attrs[count++], UVERBS_ATTR_UHW_IN, &args.siw_cmd, sizeof args.siw_cmd);
+    fill_attr_out(args.attrs[count++], UVERBS_ATTR_UHW_OUT, &args.siw_resp, sizeof args.siw_resp);
     args.hdr.object_id = UVERBS_OBJECT_DEVICE;
     args.hdr.method_id = UVERBS_METHOD_INVOKE_WRITE;
     args.hdr.num_attrs = static_cast<std::uint16_t>(count);
-    args.hdr.driver_id = driver_id;
+    args.hdr.driver_id = RDMA_DRIVER_SIW;
     args.hdr.length = static_cast<std::uint16_t>(sizeof args.hdr + count * sizeof args.attrs[0]);
     args.ioctl_result = NOT_CALLED;
 }
@@ -237,7 +236,7 @@ int run_child(child_args &args, unsigned char *stack) noexcept {
 /// Registers the mappings' files as if the program had mapped them in the range. Returns 0 or an
 /// errno.
 int register_alias(const ibv_pd &pd, const std::vector<cache_model::page_mapping> &mappings,
-                   addr_range range, std::uint64_t iova, int access, rdma_driver_id driver_id,
+                   addr_range range, std::uint64_t iova, int access,
                    mr_handle_and_keys &registered) {
     const std::size_t size =
         STACK_SIZE + sizeof(child_args) + mappings.size() * sizeof(cache_model::page_mapping);
@@ -247,7 +246,7 @@ int register_alias(const ibv_pd &pd, const std::vector<cache_model::page_mapping
         return errno;
     auto *const stack = static_cast<unsigned char *>(shared);
     child_args &args = *reinterpret_cast<child_args *>(stack + STACK_SIZE);
-    fill_reg_mr_cmd(args, pd, range, iova, access, driver_id);
+    fill_reg_mr_cmd(args, pd, range, iova, access);
     args.cmd_fd = pd.context->cmd_fd;
     args.num_mappings = mappings.size();
     args.mappings = reinterpret_cast<cache_model::page_mapping *>(&args + 1);
@@ -256,6 +255,22 @@ int register_alias(const ibv_pd &pd, const std::vector<cache_model::page_mapping
     registered = {args.resp.mr_handle, args.resp.lkey, args.resp.rkey};
     munmap(shared, size);
     return error;
+}
+
+int destroy_siw_mr(const ibv_context &context, std::uint32_t handle) noexcept {
+    struct {
+        ioctl_hdr hdr;
+        ib_uverbs_attr handle; ///< the kernel reads it behind hdr
+    } command = {};
+    command.handle.attr_id = UVERBS_ATTR_DESTROY_MR_HANDLE;
+    command.handle.flags = UVERBS_ATTR_F_MANDATORY;
+    command.handle.data = handle;
+    command.hdr.object_id = UVERBS_OBJECT_MR;
+    command.hdr.method_id = UVERBS_METHOD_MR_DESTROY;
+    command.hdr.num_attrs = 1;
+    command.hdr.driver_id = RDMA_DRIVER_SIW;
+    command.hdr.length = sizeof command;
+    return ioctl(context.cmd_fd, RDMA_VERBS_IOCTL, &command) == 0 ? 0 : errno;
 }
 
 } // namespace coherdma::emulation

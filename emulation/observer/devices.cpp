@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 
-#include "device_shim.hpp"
+#include "devices.hpp"
 
-#include "wr_api.hpp"
-
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <new>
@@ -14,7 +13,8 @@ namespace {
 
 struct device_list {
     std::shared_mutex mutex;
-    std::vector<std::unique_ptr<emulated_device>> devices, inherited;
+    std::vector<std::unique_ptr<emulated_device>> devices;
+    std::unordered_map<std::uint64_t, std::unique_ptr<emulated_device>> closing;
 };
 
 // Never destroyed: while one thread is in exit(), others use their devices.
@@ -39,10 +39,10 @@ bool has_process_state() noexcept {
     return current_state.load(std::memory_order_acquire) != nullptr;
 }
 
-emulated_device *find_device(const ibv_context *ctx) noexcept {
+emulated_device *find_device(const ibv_context *context) noexcept {
     const std::shared_lock guard(all_devices.mutex);
     for (const auto &device : all_devices.devices)
-        if (device->ctx == ctx)
+        if (device->context == context)
             return device.get();
     return nullptr;
 }
@@ -85,11 +85,6 @@ addr_range emulated_device::find_memory_by_rkey(std::uint32_t rkey, std::uint64_
     return {begin, begin + length};
 }
 
-bool emulated_device::is_sig_all(const ibv_qp *qp) {
-    const std::shared_lock guard(mutex);
-    return sig_all_qps.count(qp) != 0;
-}
-
 emulated_device &add_device(std::unique_ptr<emulated_device> device, const settings &config) {
     const std::unique_lock guard(all_devices.mutex);
     if (current_state.load() == nullptr)
@@ -97,31 +92,28 @@ emulated_device &add_device(std::unique_ptr<emulated_device> device, const setti
     return *all_devices.devices.emplace_back(std::move(device));
 }
 
-void remove_device(const ibv_context *ctx) noexcept {
+void begin_close(const ibv_context *context, std::uint64_t object_number) {
     const std::unique_lock guard(all_devices.mutex);
-    std::erase_if(all_devices.devices, [=](const auto &device) { return device->ctx == ctx; });
+    auto &devices = all_devices.devices;
+    const auto it = std::find_if(devices.begin(), devices.end(),
+                                 [=](const auto &device) { return device->context == context; });
+    if (it == devices.end())
+        return;
+    all_devices.closing[object_number] = std::move(*it);
+    devices.erase(it);
 }
 
-/// In the child: inherited devices get the driver's functions back. Threads of the parent may have
-/// held any mutex.
+void end_close(std::uint64_t object_number, int error) {
+    const std::unique_lock guard(all_devices.mutex);
+    auto node = all_devices.closing.extract(object_number);
+    if (node && error != 0)
+        all_devices.devices.push_back(std::move(node.mapped()));
+}
+
+/// Leaks the parent's: their pages stay mapped, as in the parent.
 void reset_devices_after_fork() {
-    new (&all_devices.mutex) std::shared_mutex;
-    for (auto &device : all_devices.devices) {
-        new (&device->mutex) std::shared_mutex;
-        device->set_ops(device->ctx, device->driver_ops);
-        unhook_wr_api(*device);
-        all_devices.inherited.push_back(std::move(device));
-    }
-    all_devices.devices.clear();
-    current_state.store(nullptr, std::memory_order_release); // leaks the copy of the parent's state
-}
-
-emulated_device *find_inherited_device(const ibv_context *ctx) noexcept {
-    const std::shared_lock guard(all_devices.mutex);
-    for (const auto &device : all_devices.inherited)
-        if (device->ctx == ctx)
-            return device.get();
-    return nullptr;
+    new (list_storage) device_list;
+    current_state.store(nullptr, std::memory_order_release);
 }
 
 void for_each_device(const std::function<void(emulated_device &)> &func) {

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// The cache operations for libcoherdma: the program's syncs. After fork() the child may use an
+// inherited handle of libcoherdma: there is nothing to sync.
+
+#include "cache/emulated_cache.hpp"
+#include "devices.hpp"
+#include "out_of_memory.hpp"
+
+#include <cerrno>
+#include <new>
+
+namespace coherdma::emulation {
+namespace {
+
+using range_array = const coherdma::cache::range *;
+
+addr_range to_addr_range(const coherdma::cache::range &range) noexcept {
+    return {range.addr, range.addr + range.length};
+}
+
+/// emulated_cache::check_mapped.
+int check_readable(range_array ranges, std::size_t count, std::uintptr_t *bad_addr) noexcept try {
+    int error = 0;
+    for (std::size_t i = 0; i < count && error == 0 && has_process_state(); ++i) {
+        const addr_range range = to_addr_range(ranges[i]);
+        error = process_state().cache.check_readable(&range, 1, bad_addr);
+    }
+    return error;
+} catch (const std::bad_alloc &) {
+    return ENOMEM;
+}
+
+using sync_function = void (cache_model::*)(const addr_range *, std::size_t);
+
+/// Calls sync for each range; in a child of fork() without a device there is nothing to sync.
+void sync_ranges(range_array ranges, std::size_t count, sync_function sync) noexcept {
+    for (std::size_t i = 0; i < count && has_process_state(); ++i) {
+        const addr_range range = to_addr_range(ranges[i]);
+        unless_out_of_memory([&] { (process_state().cache.*sync)(&range, 1); });
+    }
+}
+
+void no_fence() noexcept {}
+bool is_supported() noexcept {
+    return true;
+}
+void writeback(range_array ranges, std::size_t count, std::size_t) noexcept {
+    sync_ranges(ranges, count, &cache_model::sync_writeback);
+}
+void writeback_invalidate(range_array ranges, std::size_t count, std::size_t) noexcept {
+    sync_ranges(ranges, count, &cache_model::sync_invalidate);
+}
+
+void sync_for_device(range_array ranges, std::size_t count, bool device_writes) noexcept {
+    sync_ranges(ranges, count,
+                device_writes ? &cache_model::sync_sink_for_device
+                              : &cache_model::sync_source_for_device);
+}
+void sync_for_cpu(range_array ranges, std::size_t count) noexcept {
+    sync_ranges(ranges, count, &cache_model::sync_sink_for_cpu);
+}
+
+const coherdma::cache::cache_ops CACHE_OPS = {"emulated", no_fence,    writeback,
+                                              no_fence,   no_fence,    writeback_invalidate,
+                                              no_fence,   is_supported};
+
+bool is_emulated(const ibv_context *context) noexcept {
+    return find_device(context) != nullptr;
+}
+const char *current_mode() noexcept {
+    return process_state().mode.c_str();
+}
+std::size_t line_size() noexcept {
+    return process_state().config.line_size;
+}
+
+const coherdma::cache::emulated_cache EMULATED_CACHE = {sizeof(coherdma::cache::emulated_cache),
+                                                        is_emulated,
+                                                        check_readable,
+                                                        current_mode,
+                                                        line_size,
+                                                        &CACHE_OPS,
+                                                        sync_for_device,
+                                                        sync_for_cpu};
+
+} // namespace
+} // namespace coherdma::emulation
+
+extern "C" [[gnu::visibility("default")]] const coherdma::cache::emulated_cache *
+coherdma_find_emulated_cache(const ibv_context *context) {
+    using namespace coherdma::emulation;
+    return is_emulated(context) ? &EMULATED_CACHE : nullptr;
+}

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// Registration: the driver registers the device's pages, in place of the program's. Memory that
+// cannot have a second copy is registered as the program asks, with a note: ODP memory, dma-bufs,
+// and MRs imported from another process.
+
+#include "memory.hpp"
+
+#include "alias_reg.hpp"
+#include "peer_ipc.hpp"
+
+#include <cerrno>
+#include <new>
+
+namespace coherdma::emulation {
+namespace {
+
+using interposer::memory_kind;
+using interposer::registrar;
+using interposer::registration;
+
+ibv_mr *fail(int error) noexcept {
+    errno = error;
+    return nullptr;
+}
+
+/// Notes that memory of this kind is registered without emulation. mr: the driver's result.
+ibv_mr *note_not_emulated(const char *kind, ibv_mr *mr) {
+    if (mr != nullptr)
+        process_state().log.note(std::string(kind) +
+                                 " is not emulated: the device accesses the program's memory");
+    return mr;
+}
+
+/// Whether a peer may get this access, by the MR or by an MW, which may allow what its MR does not.
+bool may_allow(int access_flags, int remote_flag) noexcept {
+    return (access_flags & (remote_flag | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND)) != 0;
+}
+
+/// Makes the device's pages of the memory, and sets its number. Returns 0 or an errno.
+int add_to_cache(const emulated_device &device, keyed_memory &memory,
+                 std::vector<cache_model::page_mapping> &mappings) {
+    memory_region added;
+    added.range = memory.range;
+    added.iova = memory.iova;
+    added.remote_read = may_allow(memory.access_flags, IBV_ACCESS_REMOTE_READ);
+    added.remote_write = may_allow(memory.access_flags, IBV_ACCESS_REMOTE_WRITE);
+    added.device_name = device.name;
+    added.reg_stack = process_state().config.stack_traces ? stack_trace::capture() : stack_trace{};
+    const int error = process_state().cache.add_mr(added, mappings);
+    if (error == ENOMEM)
+        process_state().log.note("out of memory for the device's copy of a region of " +
+                                 std::to_string(memory.range.size()) +
+                                 " bytes: emulation needs 1.13 times the registered memory");
+    memory.mr_number = added.number;
+    return error;
+}
+
+/// siw knows memory only by the address that it was registered at: the device's pages are
+/// registered there, and the MR gets their handle and keys. Returns 0 or an errno.
+int register_at_program_address(const registration &asked,
+                                const std::vector<cache_model::page_mapping> &mappings,
+                                ibv_mr &mr) {
+    const auto begin = reinterpret_cast<std::uintptr_t>(asked.addr);
+    mr_handle_and_keys alias;
+    int error = register_alias(*asked.pd, mappings, {begin, begin + asked.length}, asked.iova,
+                               asked.access, alias);
+    if (error != 0)
+        return error;
+    error = destroy_siw_mr(*asked.pd->context, mr.handle);
+    if (error != 0) {
+        destroy_siw_mr(*asked.pd->context, alias.handle);
+        return error;
+    }
+    mr.handle = alias.handle;
+    mr.lkey = alias.lkey;
+    mr.rkey = alias.rkey;
+    return 0;
+}
+
+/// Other devices know memory by an address of the program's choice: the MR is replaced by one of
+/// the view. nullptr: errno is set.
+ibv_mr *register_in_view(const registration &asked, const page_view &view, registrar &next) {
+    if (!view.is_mapped())
+        return nullptr;
+    registration moved = asked;
+    moved.addr = view.find(reinterpret_cast<std::uintptr_t>(asked.addr));
+    moved.access &= ~IBV_ACCESS_HUGETLB; // the device's pages are ordinary ones
+    ibv_mr *const mr = next.reg_mr(moved);
+    if (mr != nullptr)
+        mr->addr = asked.addr;
+    return mr;
+}
+
+/// Only an MR of this process is emulated: find_memory_by_lkey() finds it.
+ibv_mr *import_mr(const emulated_device &device, ibv_mr *mr) {
+    bool is_known = false;
+    if (mr != nullptr)
+        for_each_device([&](emulated_device &other) {
+            const std::shared_lock guard(other.mutex);
+            is_known =
+                is_known || (other.name == device.name && other.by_lkey.count(mr->lkey) != 0);
+        });
+    return is_known ? mr : note_not_emulated("memory registered by another process", mr);
+}
+
+ibv_mr *register_not_emulated(const emulated_device &device, const registration &asked,
+                              registrar &next) {
+    ibv_mr *const mr = next.reg_mr(asked);
+    switch (asked.kind) {
+    case memory_kind::PROGRAM:
+        return note_not_emulated("memory registered for on-demand paging", mr);
+    case memory_kind::DMABUF:
+        return note_not_emulated("a dma-buf", mr);
+    case memory_kind::DEVICE:
+        return note_not_emulated("memory of the device", mr);
+    case memory_kind::NO_MEMORY:
+        return mr;
+    case memory_kind::IMPORTED:
+        return import_mr(device, mr);
+    case memory_kind::OTHER:
+        return note_not_emulated("memory registered by ibv_reg_mr_ex() or ibv_reg_buf_mr()", mr);
+    }
+    return mr;
+}
+
+/// Its keys lead to the memory.
+void add_keys(emulated_device &device, const ibv_mr *mr, emulated_mr added) {
+    const keyed_memory memory = added.memory;
+    const std::uint32_t rkey = added.rkey;
+    {
+        const std::unique_lock guard(device.mutex);
+        device.by_lkey[added.lkey] = device.by_rkey[added.rkey] = memory;
+        device.by_mr.insert_or_assign(mr, std::move(added));
+    }
+    peer_ipc::publish_rkey(device.driver_number, rkey, memory);
+}
+
+/// Its keys no longer lead to the memory. Without device.mutex.
+void remove_rkey(emulated_device &device, std::uint32_t rkey) {
+    peer_ipc::withdraw_rkey(device.driver_number, rkey);
+    const std::unique_lock guard(device.mutex);
+    device.by_rkey.erase(rkey);
+}
+
+} // namespace
+
+ibv_mr *register_memory(emulated_device &device, const registration &asked, registrar &next) {
+    if (process_state().config.mode == cache_mode::PASSTHROUGH)
+        return next.reg_mr(asked);
+    if (asked.kind != memory_kind::PROGRAM || (asked.access & IBV_ACCESS_ON_DEMAND) != 0)
+        return register_not_emulated(device, asked, next);
+    // First the program's memory, for the kernel's errors: it may register the device's pages where
+    // it refuses those.
+    ibv_mr *mr = next.reg_mr(asked);
+    if (mr == nullptr)
+        return nullptr;
+    const auto begin = reinterpret_cast<std::uintptr_t>(asked.addr);
+    emulated_mr added;
+    added.memory.range = {begin, begin + asked.length};
+    added.memory.iova = asked.iova;
+    added.memory.access_flags = asked.access;
+    std::vector<cache_model::page_mapping> mappings;
+    if (const int error = add_to_cache(device, added.memory, mappings)) {
+        ibv_dereg_mr(mr);
+        return fail(error);
+    }
+    int error = 0;
+    if (device.driver == "siw") {
+        error = register_at_program_address(asked, mappings, *mr);
+        if (error != 0)
+            ibv_dereg_mr(mr);
+    } else {
+        ibv_dereg_mr(mr);
+        added.view = page_view(mappings);
+        mr = register_in_view(asked, added.view, next);
+        if (mr == nullptr)
+            error = errno;
+    }
+    if (error != 0) {
+        process_state().cache.remove_mr(added.memory.mr_number);
+        return fail(error);
+    }
+    added.lkey = mr->lkey;
+    added.rkey = mr->rkey;
+    process_state().cache.set_keys(added.memory.mr_number, mr->lkey, mr->rkey);
+    add_keys(device, mr, std::move(added));
+    return mr;
+}
+
+void begin_dereg(emulated_device &device, ibv_mr &mr, std::uint64_t object_number) {
+    std::uint32_t rkey;
+    {
+        const std::unique_lock guard(device.mutex);
+        auto node = device.by_mr.extract(&mr);
+        if (!node)
+            return;
+        emulated_mr &ending = node.mapped();
+        rkey = ending.rkey;
+        device.by_lkey.erase(ending.lkey);
+        if (ending.view.is_mapped())
+            mr.addr = ending.view.find(ending.memory.range.begin); // as libibverbs registered it
+        device.ending_mrs.insert_or_assign(object_number, std::move(ending));
+    }
+    remove_rkey(device, rkey);
+}
+
+void end_dereg(emulated_device &device, ibv_mr *mr, std::uint64_t object_number, int error) {
+    decltype(device.ending_mrs)::node_type node;
+    {
+        const std::unique_lock guard(device.mutex);
+        node = device.ending_mrs.extract(object_number);
+    }
+    if (!node)
+        return;
+    emulated_mr &ended = node.mapped();
+    if (error == 0) {
+        process_state().cache.remove_mr(ended.memory.mr_number);
+        return;
+    }
+    if (ended.view.is_mapped())
+        mr->addr = reinterpret_cast<void *>(ended.memory.range.begin);
+    add_keys(device, mr, std::move(ended));
+}
+
+void change_registration(emulated_device &device, const ibv_mr &mr, int flags, int access) {
+    emulated_mr changed;
+    {
+        const std::unique_lock guard(device.mutex);
+        auto node = device.by_mr.extract(&mr);
+        if (!node)
+            return;
+        changed = std::move(node.mapped());
+        device.by_lkey.erase(changed.lkey);
+    }
+    remove_rkey(device, changed.rkey);
+    if ((flags & IBV_REREG_MR_CHANGE_ACCESS) != 0)
+        changed.memory.access_flags = access;
+    changed.lkey = mr.lkey;
+    changed.rkey = mr.rkey;
+    const keyed_memory memory = changed.memory;
+    add_keys(device, &mr, std::move(changed));
+    process_state().cache.set_keys(memory.mr_number, mr.lkey, mr.rkey);
+    process_state().cache.set_remote_access(
+        memory.mr_number, may_allow(memory.access_flags, IBV_ACCESS_REMOTE_READ),
+        may_allow(memory.access_flags, IBV_ACCESS_REMOTE_WRITE));
+}
+
+void end_mw(emulated_device &device, const ibv_mw *mw) {
+    std::uint32_t rkey;
+    {
+        const std::unique_lock guard(device.mutex);
+        const auto node = device.rkeys_of_mws.extract(mw);
+        if (!node)
+            return;
+        rkey = node.mapped();
+    }
+    remove_rkey(device, rkey);
+}
+
+void record_mw_bind(emulated_device &device, const ibv_mw *mw, std::uint32_t rkey,
+                    const ibv_mw_bind_info &bind_info) {
+    end_mw(device, mw); // its former rkey
+    if (bind_info.mr == nullptr || bind_info.length == 0)
+        return;
+    keyed_memory memory;
+    {
+        const std::unique_lock guard(device.mutex);
+        const auto mr = device.by_lkey.find(bind_info.mr->lkey);
+        if (mr == device.by_lkey.end())
+            return;
+        memory = mr->second;
+        memory.range.begin += bind_info.addr - memory.iova;
+        memory.range.end = memory.range.begin + bind_info.length;
+        memory.iova = (bind_info.mw_access_flags & IBV_ACCESS_ZERO_BASED) != 0 ? 0 : bind_info.addr;
+        device.by_rkey[rkey] = memory;
+        device.rkeys_of_mws[mw] = rkey;
+    }
+    peer_ipc::publish_rkey(device.driver_number, rkey, memory);
+}
+
+} // namespace coherdma::emulation

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+
+#include "process.hpp"
+
+#include "devices.hpp"
+#include "peer_ipc.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+#include <new>
+#include <pthread.h>
+#include <thread>
+#include <unistd.h>
+#include <utility>
+
+namespace coherdma::emulation {
+namespace {
+
+/// Moves, poisons or marks lines while the program makes no call.
+void run_background_thread() noexcept {
+    using std::chrono::steady_clock;
+    // Mode stale only marks lines that have been stale for a second.
+    const std::chrono::microseconds min_pause{
+        process_state().config.mode == cache_mode::STALE ? 100000 : 500};
+    constexpr int PAUSE_FACTOR = 4; // uses at most a fifth of a CPU
+    pthread_setname_np(pthread_self(), "coherdma-cache");
+    for (auto pause = steady_clock::duration(min_pause);;) {
+        std::this_thread::sleep_for(pause);
+        const auto begin = steady_clock::now();
+        process_state().cache.run_background_step();
+        pause = std::max<steady_clock::duration>(min_pause,
+                                                 PAUSE_FACTOR * (steady_clock::now() - begin));
+    }
+}
+
+/// The thread handles no signal of the program.
+void start_background_thread() {
+    sigset_t all_signals, old_mask;
+    sigfillset(&all_signals);
+    pthread_sigmask(SIG_SETMASK, &all_signals, &old_mask);
+    std::thread(run_background_thread).detach();
+    pthread_sigmask(SIG_SETMASK, &old_mask, nullptr);
+}
+
+/// Handler of atexit(), called before the program's destructors free registered memory, and of
+/// at_quick_exit().
+void report_at_exit() noexcept {
+    if (!has_process_state()) // a child of fork() that opened no device
+        return;
+    peer_ipc::close_slot();
+    process_state().cache.on_process_end();
+    process_state().cache.unlink_shm();
+    const std::size_t num_findings = process_state().log.write_summary();
+    if (num_findings == 0 || process_state().config.exit_status == 0)
+        return;
+    std::fflush(nullptr);
+    _exit(process_state().config.exit_status);
+}
+
+std::mutex start_mutex;
+bool is_started = false; ///< the threads and the slot of this process
+
+} // namespace
+
+void start_process(const settings &config) {
+    const std::lock_guard guard(start_mutex);
+    if (std::exchange(is_started, true))
+        return;
+    static const bool has_handlers =
+        std::atexit(report_at_exit) == 0 && std::at_quick_exit(report_at_exit) == 0;
+    static_cast<void>(has_handlers);
+    if (process_state().cache.needs_thread())
+        start_background_thread();
+    if (config.mode != cache_mode::PASSTHROUGH)
+        peer_ipc::open_slot();
+}
+
+/// The child has no threads and no slot; threads of the parent may have held any mutex.
+void reset_process_after_fork() {
+    new (&start_mutex) std::mutex;
+    reset_devices_after_fork();
+    peer_ipc::reset_after_fork();
+    is_started = false;
+}
+
+} // namespace coherdma::emulation
