@@ -12,6 +12,7 @@
 #include <dlfcn.h>
 #include <new>
 #include <pthread.h>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -19,6 +20,7 @@ namespace coherdma::interposer {
 namespace {
 
 std::vector<observer *> *observers = nullptr;
+std::set<void *> *modules = nullptr; ///< handles of those that were asked for an observer
 
 /// In the child of fork(): its objects are another generation. The observers begin afresh.
 void reset_after_fork() {
@@ -38,7 +40,13 @@ void reset_after_fork() {
 /// and a run without it would be taken for one that it has seen.
 void load_observer(const std::string &path) {
     const unobserved_scope scope;
-    void *const module = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    // A copy of it is not another one.
+    const std::string file_name = path.substr(path.rfind('/') + 1);
+    void *module = dlopen(file_name.c_str(), RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+    if (module == nullptr)
+        module = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    if (module != nullptr && !modules->insert(module).second)
+        return;
     auto *const make_observer =
         module != nullptr
             ? reinterpret_cast<make_observer_function *>(dlsym(module, MAKE_OBSERVER_NAME))
@@ -59,6 +67,7 @@ void load_observer(const std::string &path) {
 
 std::vector<observer *> &load_observers() noexcept try {
     observers = new std::vector<observer *>;
+    modules = new std::set<void *>;
     // The environment of a setuid program is another user's.
     const char *const setting = secure_getenv("COHERDMA_OBSERVERS");
     std::string_view paths = setting != nullptr ? setting : "";

@@ -20,11 +20,34 @@ namespace {
 
 using attach_function = void(const char *module);
 
+constexpr const char *INTERPOSER_FILE = "libcoherdma-interposer.so"; ///< and its soname
+constexpr const char *EMULATION_FILE = "libcoherdma-emulation.so";
 constexpr const char *ATTACH_NAME = "coherdma_interposer_attach";
 
 bool is_set(const char *variable) noexcept {
     const char *const value = secure_getenv(variable);
     return value != nullptr && *value != '\0';
+}
+
+/// Whether the configuration file has the word: it need not be a setting.
+bool is_in_configuration(const char *word) noexcept {
+    const char *const path = is_set("COHERDMA_CONFIG") ? secure_getenv("COHERDMA_CONFIG")
+                                                       : COHERDMA_SYSCONFDIR "/coherdma.conf";
+    std::FILE *const file = std::fopen(path, "re");
+    if (file == nullptr)
+        return false;
+    bool is_found = false;
+    char line[1024];
+    while (!is_found && std::fgets(line, sizeof line, file) != nullptr)
+        is_found = std::strstr(line, word) != nullptr;
+    std::fclose(file);
+    return is_found;
+}
+
+/// COHERDMA_EMULATE decides; if it is not set, the configuration file does.
+bool may_emulate() noexcept {
+    return is_set("COHERDMA_EMULATE") ? std::strcmp(secure_getenv("COHERDMA_EMULATE"), "off") != 0
+                                      : is_in_configuration("emulate");
 }
 
 /// The path of a file in the folder of this one. False: it is too long.
@@ -41,40 +64,33 @@ bool find_sibling(const char *file_name, char (&path)[PATH_MAX]) noexcept {
 
 /// nullptr: the interposer cannot be loaded; dlerror() says why.
 attach_function *find_attach_function() noexcept {
-    // The program may have been started with it.
-    void *function = dlsym(RTLD_DEFAULT, ATTACH_NAME);
+    // The program may have been started with it, or a copy of this plugin has attached it.
+    void *interposer = dlopen(INTERPOSER_FILE, RTLD_NOW | RTLD_NOLOAD);
     char path[PATH_MAX];
-    if (function == nullptr && find_sibling("libcoherdma-interposer.so", path)) {
-        void *const interposer = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-        function = interposer != nullptr ? dlsym(interposer, ATTACH_NAME) : nullptr;
-    }
-    return reinterpret_cast<attach_function *>(function);
+    if (interposer == nullptr && find_sibling(INTERPOSER_FILE, path))
+        interposer = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    return interposer != nullptr
+               ? reinterpret_cast<attach_function *>(dlsym(interposer, ATTACH_NAME))
+               : nullptr;
 }
 
 [[gnu::constructor]] void attach_requested_observers() noexcept {
     if (getauxval(AT_SECURE) != 0)
         return; // a setuid program: its environment is another user's
-    const bool is_asked = is_set("COHERDMA_EMULATE") || is_set("COHERDMA_OBSERVERS");
-    const char *const config = is_set("COHERDMA_CONFIG") ? secure_getenv("COHERDMA_CONFIG")
-                                                         : COHERDMA_SYSCONFDIR "/coherdma.conf";
-    const bool is_configured = access(config, R_OK) == 0; // it need not ask for the emulation
-    if (!is_asked && !is_configured)
+    const bool emulates = may_emulate();
+    if (!emulates && !is_set("COHERDMA_OBSERVERS"))
         return;
     attach_function *const attach = find_attach_function();
-    if (attach == nullptr && !is_asked)
-        return;
     if (attach == nullptr) {
         const char *const reason = dlerror();
         dprintf(STDERR_FILENO,
-                "coherdma: cannot observe this program, as COHERDMA_EMULATE or "
-                "COHERDMA_OBSERVERS asks for: %s\n",
+                "coherdma: cannot observe this program, as COHERDMA_EMULATE, COHERDMA_OBSERVERS or "
+                "coherdma.conf asks for: %s\n",
                 reason != nullptr ? reason : "the path of the interposer is too long");
         _exit(EXIT_FAILURE);
     }
     char emulation[PATH_MAX];
-    const bool may_emulate = is_set("COHERDMA_EMULATE") || is_configured;
-    attach(may_emulate && find_sibling("libcoherdma-emulation.so", emulation) ? emulation
-                                                                              : nullptr);
+    attach(emulates && find_sibling(EMULATION_FILE, emulation) ? emulation : nullptr);
 }
 
 } // namespace

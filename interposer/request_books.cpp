@@ -52,11 +52,16 @@ struct queue_pool {
         std::size_t num_entries;
     };
 
+    struct idle_queues {
+        std::vector<request_queue *> free;
+        std::deque<dropped_queue> dropped;
+        idle_queues *parents = nullptr; ///< of fork(): kept, so that a leak checker finds none
+    };
+
     const std::uint64_t mark = make_mark();
     std::mutex mutex; ///< protects the following
     std::uint32_t num_queues = 0;
-    std::vector<request_queue *> free;
-    std::deque<dropped_queue> dropped;
+    idle_queues *idle = new idle_queues;
     std::size_t num_dropped_entries = 0;
 
     void forget(const dropped_queue &) noexcept;
@@ -85,20 +90,20 @@ void queue_pool::forget(const dropped_queue &forgotten) noexcept {
         queue.is_dropped_ = false;
     }
     num_dropped_entries -= forgotten.num_entries;
-    free.push_back(&queue); // has room: take() reserved it
+    idle->free.push_back(&queue); // has room: take() reserved it
 }
 
 request_queue *request_queue::take() noexcept try {
     queue_pool &all = pool();
     const std::lock_guard guard(all.mutex);
-    if (!all.free.empty()) {
-        request_queue *const queue = all.free.back();
-        all.free.pop_back();
+    if (!all.idle->free.empty()) {
+        request_queue *const queue = all.idle->free.back();
+        all.idle->free.pop_back();
         return queue;
     }
     if (all.num_queues == MAX_QUEUES)
         return nullptr;
-    all.free.reserve(all.num_queues + 1);
+    all.idle->free.reserve(all.num_queues + 1);
     auto *const queue = new request_queue;
     queue->number_ = all.num_queues++;
     queue_slot(queue->number_).store(queue, std::memory_order_release);
@@ -127,22 +132,22 @@ void request_queue::drop(std::uint64_t cq_number) noexcept {
     bool is_kept = num_used != 0;
     try {
         if (is_kept)
-            all.dropped.push_back(dropped);
+            all.idle->dropped.push_back(dropped);
     } catch (const std::bad_alloc &) {
         is_kept = false;
     }
     if (!is_kept)
         all.forget(dropped);
     while (all.num_dropped_entries > MAX_DROPPED_ENTRIES) {
-        all.forget(all.dropped.front());
-        all.dropped.pop_front();
+        all.forget(all.idle->dropped.front());
+        all.idle->dropped.pop_front();
     }
 }
 
 void request_queue::forget_dropped(std::uint64_t cq_number) noexcept {
     queue_pool &all = pool();
     const std::lock_guard guard(all.mutex);
-    std::erase_if(all.dropped, [&](const queue_pool::dropped_queue &dropped) {
+    std::erase_if(all.idle->dropped, [&](const queue_pool::dropped_queue &dropped) {
         if (dropped.cq_number != cq_number)
             return false;
         all.forget(dropped);
@@ -159,8 +164,9 @@ void request_queue::reset_after_fork() noexcept {
     for (std::uint32_t i = 0; i < all.num_queues; ++i)
         if (request_queue *const queue = queue_slot(i).load(std::memory_order_relaxed))
             new (&queue->mutex_) std::mutex;
-    new (&all.free) std::vector<request_queue *>; // leaks the parent's
-    new (&all.dropped) std::deque<queue_pool::dropped_queue>;
+    auto *const idle = new queue_pool::idle_queues;
+    idle->parents = all.idle;
+    all.idle = idle;
     all.num_dropped_entries = 0;
 }
 

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstddef>
-#include <new>
 #include <vector>
 
 namespace coherdma::emulation {
@@ -18,10 +16,17 @@ struct device_list {
 };
 
 // Never destroyed: while one thread is in exit(), others use their devices.
-alignas(device_list) std::byte list_storage[sizeof(device_list)];
-device_list &all_devices = *new (list_storage) device_list;
+device_list *all_devices = new device_list;
 
 std::atomic<shared_state *> current_state = nullptr;
+
+/// What the parent of fork() had. It is not used, but kept: a program's leak checker finds none.
+struct parent_state {
+    device_list *devices;
+    shared_state *state;
+    parent_state *older; ///< of the parent's parent
+};
+parent_state *parents_state = nullptr;
 
 } // namespace
 
@@ -40,8 +45,8 @@ bool has_process_state() noexcept {
 }
 
 emulated_device *find_device(const ibv_context *context) noexcept {
-    const std::shared_lock guard(all_devices.mutex);
-    for (const auto &device : all_devices.devices)
+    const std::shared_lock guard(all_devices->mutex);
+    for (const auto &device : all_devices->devices)
         if (device->context == context)
             return device.get();
     return nullptr;
@@ -86,39 +91,44 @@ addr_range emulated_device::find_memory_by_rkey(std::uint32_t rkey, std::uint64_
 }
 
 emulated_device &add_device(std::unique_ptr<emulated_device> device, const settings &config) {
-    const std::unique_lock guard(all_devices.mutex);
+    const std::unique_lock guard(all_devices->mutex);
     if (current_state.load() == nullptr)
         current_state.store(new shared_state(config), std::memory_order_release);
-    return *all_devices.devices.emplace_back(std::move(device));
+    return *all_devices->devices.emplace_back(std::move(device));
 }
 
 void begin_close(const ibv_context *context, std::uint64_t object_number) {
-    const std::unique_lock guard(all_devices.mutex);
-    auto &devices = all_devices.devices;
+    const std::unique_lock guard(all_devices->mutex);
+    auto &devices = all_devices->devices;
     const auto it = std::find_if(devices.begin(), devices.end(),
                                  [=](const auto &device) { return device->context == context; });
     if (it == devices.end())
         return;
-    all_devices.closing[object_number] = std::move(*it);
+    all_devices->closing[object_number] = std::move(*it);
     devices.erase(it);
 }
 
-void end_close(std::uint64_t object_number, int error) {
-    const std::unique_lock guard(all_devices.mutex);
-    auto node = all_devices.closing.extract(object_number);
-    if (node && error != 0)
-        all_devices.devices.push_back(std::move(node.mapped()));
+std::unique_ptr<emulated_device> end_close(std::uint64_t object_number, int error) {
+    const std::unique_lock guard(all_devices->mutex);
+    auto node = all_devices->closing.extract(object_number);
+    if (!node)
+        return nullptr;
+    if (error == 0)
+        return std::move(node.mapped());
+    all_devices->devices.push_back(std::move(node.mapped()));
+    return nullptr;
 }
 
-/// Leaks the parent's: their pages stay mapped, as in the parent.
 void reset_devices_after_fork() {
-    new (list_storage) device_list;
+    parents_state = new parent_state{
+        .devices = all_devices, .state = current_state.load(), .older = parents_state};
+    all_devices = new device_list;
     current_state.store(nullptr, std::memory_order_release);
 }
 
 void for_each_device(const std::function<void(emulated_device &)> &func) {
-    const std::shared_lock guard(all_devices.mutex);
-    for (const auto &device : all_devices.devices)
+    const std::shared_lock guard(all_devices->mutex);
+    for (const auto &device : all_devices->devices)
         func(*device);
 }
 

@@ -83,8 +83,8 @@ emulated_device &add_device(std::unique_ptr<emulated_device>, const settings &);
 /// The device is being closed: find_device() does not return it, since another context may get its
 /// address before the call returns.
 void begin_close(const ibv_context *, std::uint64_t object_number);
-/// It was closed, or that failed with this error.
-void end_close(std::uint64_t object_number, int error);
+/// It was closed: returns it, if it was emulated. Or that failed with this error.
+std::unique_ptr<emulated_device> end_close(std::uint64_t object_number, int error);
 void for_each_device(const std::function<void(emulated_device &)> &func);
 
 /// In a child of fork(): there are no devices, and no shared state until it opens one. Threads of

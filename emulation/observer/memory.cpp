@@ -10,6 +10,7 @@
 #include "peer_ipc.hpp"
 
 #include <cerrno>
+#include <cstring>
 #include <new>
 
 namespace coherdma::emulation {
@@ -176,8 +177,13 @@ ibv_mr *register_memory(emulated_device &device, const registration &asked, regi
         mr = register_in_view(asked, added.view, next);
         if (mr == nullptr)
             error = errno;
+        else if (ibv_is_fork_initialized() != IBV_FORK_ENABLED)
+            added.view = {}; // the device has the pages, and libibverbs does not keep the address
     }
     if (error != 0) {
+        process_state().log.note("the device's copy of a region of " +
+                                 std::to_string(asked.length) +
+                                 " bytes cannot be registered: " + std::strerror(error));
         process_state().cache.remove_mr(added.memory.mr_number);
         return fail(error);
     }
@@ -224,22 +230,26 @@ void end_dereg(emulated_device &device, ibv_mr *mr, std::uint64_t object_number,
 }
 
 void change_registration(emulated_device &device, const ibv_mr &mr, int flags, int access) {
-    emulated_mr changed;
+    keyed_memory memory;
+    std::uint32_t former_rkey;
     {
         const std::unique_lock guard(device.mutex);
-        auto node = device.by_mr.extract(&mr);
-        if (!node)
+        const auto it = device.by_mr.find(&mr);
+        if (it == device.by_mr.end())
             return;
-        changed = std::move(node.mapped());
+        emulated_mr &changed = it->second;
+        former_rkey = changed.rkey;
         device.by_lkey.erase(changed.lkey);
+        device.by_rkey.erase(changed.rkey);
+        if ((flags & IBV_REREG_MR_CHANGE_ACCESS) != 0)
+            changed.memory.access_flags = access;
+        changed.lkey = mr.lkey;
+        changed.rkey = mr.rkey;
+        memory = changed.memory;
+        device.by_lkey[mr.lkey] = device.by_rkey[mr.rkey] = memory;
     }
-    remove_rkey(device, changed.rkey);
-    if ((flags & IBV_REREG_MR_CHANGE_ACCESS) != 0)
-        changed.memory.access_flags = access;
-    changed.lkey = mr.lkey;
-    changed.rkey = mr.rkey;
-    const keyed_memory memory = changed.memory;
-    add_keys(device, &mr, std::move(changed));
+    peer_ipc::withdraw_rkey(device.driver_number, former_rkey);
+    peer_ipc::publish_rkey(device.driver_number, mr.rkey, memory);
     process_state().cache.set_keys(memory.mr_number, mr.lkey, mr.rkey);
     process_state().cache.set_remote_access(
         memory.mr_number, may_allow(memory.access_flags, IBV_ACCESS_REMOTE_READ),
@@ -277,6 +287,13 @@ void record_mw_bind(emulated_device &device, const ibv_mw *mw, std::uint32_t rke
         device.rkeys_of_mws[mw] = rkey;
     }
     peer_ipc::publish_rkey(device.driver_number, rkey, memory);
+}
+
+void forget_memory(emulated_device &device) {
+    for (const auto &[rkey, memory] : device.by_rkey)
+        peer_ipc::withdraw_rkey(device.driver_number, rkey);
+    for (const auto &[mr, emulated] : device.by_mr)
+        process_state().cache.remove_mr(emulated.memory.mr_number);
 }
 
 } // namespace coherdma::emulation

@@ -25,4 +25,7 @@ void record_mw_bind(emulated_device &, const ibv_mw *, std::uint32_t rkey,
                     const ibv_mw_bind_info &);
 void end_mw(emulated_device &, const ibv_mw *);
 
+/// The device was closed, with MRs that were not deregistered: the kernel has ended them.
+void forget_memory(emulated_device &);
+
 } // namespace coherdma::emulation

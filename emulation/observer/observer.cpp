@@ -102,8 +102,11 @@ class emulation_observer final : public observer {
     }
 
     void on_destroy(const object &ended, int error) override {
-        if (ended.kind == object_kind::CONTEXT)
-            return end_close(ended.number, error);
+        if (ended.kind == object_kind::CONTEXT) {
+            if (const auto closed = end_close(ended.number, error))
+                unless_out_of_memory([&] { forget_memory(*closed); });
+            return;
+        }
         with_device(ended, [&](emulated_device &device) {
             if (ended.kind == object_kind::MR)
                 end_dereg(device, handle_of<ibv_mr>(ended), ended.number, error);
@@ -147,7 +150,7 @@ class emulation_observer final : public observer {
             });
     }
     void on_refuse(const request &refused) override {
-        process_state().requests.take(refused.number);
+        process_state().requests.take(refused.queue, refused.number);
     }
 
     void on_completion(ibv_cq &, completion &polled) override {

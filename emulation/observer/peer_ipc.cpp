@@ -247,6 +247,7 @@ bool has_memory(const process_slot &slot, std::uint32_t driver_number, std::uint
 struct stack_text_cache {
     std::mutex mutex;
     std::map<std::vector<void *>, std::string> texts;
+    stack_text_cache *parents = nullptr; ///< of fork(): kept for leak checkers
 } *stack_texts = new stack_text_cache;
 
 /// One frame per line.
@@ -285,7 +286,10 @@ void open_slot() {
 
 void reset_after_fork() {
     ipc = {};
-    stack_texts = new stack_text_cache; // a thread of the parent may have been changing the old one
+    // A thread of the parent may have been changing the old one.
+    auto *const texts = new stack_text_cache;
+    texts->parents = stack_texts;
+    stack_texts = texts;
 }
 
 void close_slot() noexcept {

@@ -113,16 +113,14 @@ std::uint64_t num_bytes_written(const completion &polled, bool is_receive) noexc
 void prepare_send(emulated_device &device, const request &sent, const ibv_send_wr &wr) {
     const ibv_qp &qp = *static_cast<const ibv_qp *>(sent.queue);
     pending_request pending;
-    pending.queue = sent.queue;
     prepare_sges(device, qp, sent, wr, pending);
     if (!pending.sinks.empty())
-        process_state().requests.add(sent.number, std::move(pending));
+        process_state().requests.add(sent.queue, sent.number, std::move(pending));
     check_target(device, qp, sent, wr);
 }
 
 void prepare_receive(emulated_device &device, const request &receive, const ibv_recv_wr &wr) {
     pending_request pending;
-    pending.queue = receive.queue;
     if (process_state().config.program_syncs_local)
         pending.description = describe_receive(receive.wr_id, length_of(wr));
     for (int i = 0; i < wr.num_sge; ++i) {
@@ -131,18 +129,18 @@ void prepare_receive(emulated_device &device, const request &receive, const ibv_
         pending.sinks.push_back(range.empty() ? addr_range{0, wr.sg_list[i].length} : range);
         prepare_sink(range, pending);
     }
-    process_state().requests.add(receive.number, std::move(pending));
+    process_state().requests.add(receive.queue, receive.number, std::move(pending));
 }
 
 void complete_requests(const completion &polled) {
     pending_requests &requests = process_state().requests;
     for (const request &silent : polled.silent)
-        if (const auto completed = requests.take(silent.number))
+        if (const auto completed = requests.take(silent.queue, silent.number))
             complete_sinks(*completed, ALL_BYTES);
     if (polled.completed == nullptr)
         return;
     const bool is_receive = polled.completed->is_receive;
-    const auto completed = requests.take(polled.completed->number);
+    const auto completed = requests.take(polled.completed->queue, polled.completed->number);
     if (completed)
         complete_sinks(*completed, num_bytes_written(polled, is_receive));
     if (polled.wc.status == IBV_WC_SUCCESS && (is_receive || completed))

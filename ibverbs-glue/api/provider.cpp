@@ -50,6 +50,27 @@ driver_setting read_driver_setting() {
     return {};
 }
 
+/// Loads a plugin into this process: 0, or an errno value with coherdma_error() set.
+int load(const std::string &file) {
+    if (access(file.c_str(), R_OK) != 0)
+        return fail(errno, "cannot read the provider plugin %s: %s", file.c_str(),
+                    std::strerror(errno));
+    // Never closed: libibverbs keeps pointers to it.
+    if (!dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL))
+        return fail(ENOEXEC, "cannot load the provider plugin: %s", dlerror());
+    return 0;
+}
+
+/// Loads what attaches the emulation, if that is requested, from the folder of the plugin. Without
+/// effect if libibverbs has loaded or will load it, too.
+int load_observers(const std::string &plugin) {
+    const std::string file =
+        plugin.substr(0, plugin.rfind('/') + 1) + "libcoherdma-observers-rdmav34.so";
+    const char *const mode = secure_getenv("COHERDMA_EMULATE");
+    const bool is_requested = mode && *mode && std::string_view(mode) != "off";
+    return is_requested || access(file.c_str(), R_OK) == 0 ? load(file) : 0;
+}
+
 /// Loads coherdma's plugin into this process: 0, or an errno value with coherdma_error() set.
 int load_plugin() {
     const driver_setting setting = read_driver_setting();
@@ -57,24 +78,15 @@ int load_plugin() {
     if (setting.variable && name != "coherdma" && name != "libcoherdma")
         return fail(ECANCELED, "%s=%s in the environment selects another provider; unset it first",
                     setting.variable, secure_getenv(setting.variable));
-    if (setting.variable)
-        return 0; // libibverbs will load it from that path
     const std::string file = coherdma::api::find_plugin();
+    if (setting.variable) // libibverbs will load the provider from that path
+        return load_observers(
+            setting.first_driver.front() == '/' ? std::string(setting.first_driver) : file);
     if (file.front() != '/')
         return fail(EINVAL, "COHERDMA_PROVIDER is '%s', not an absolute path", file.c_str());
-    if (access(file.c_str(), R_OK) != 0)
-        return fail(errno, "cannot read the provider plugin %s: %s", file.c_str(),
-                    std::strerror(errno));
-    // Never closed: libibverbs keeps pointers to it.
-    if (!dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL))
-        return fail(ENOEXEC, "cannot load the provider plugin: %s", dlerror());
-    // Beside it: what attaches the emulation, if that is asked for. Without effect if libibverbs
-    // has loaded or will load it, too.
-    const std::string observers =
-        file.substr(0, file.rfind('/') + 1) + "libcoherdma-observers-rdmav34.so";
-    if (access(observers.c_str(), R_OK) == 0 && !dlopen(observers.c_str(), RTLD_NOW | RTLD_LOCAL))
-        return fail(ENOEXEC, "cannot load what attaches the emulation: %s", dlerror());
-    return 0;
+    if (const int error = load(file))
+        return error;
+    return load_observers(file);
 }
 
 } // namespace
