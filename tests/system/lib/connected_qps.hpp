@@ -126,10 +126,12 @@ struct endpoint {
     void to_rts(std::uint8_t timeout = ack_timeout) const {
         modify_qp_to_rts(qp.get(), timeout, /*rnr_retry=*/7, /*max_rd_atomic=*/1);
     }
-    void to_error() const {
+    void to_error() const { to_state(IBV_QPS_ERR, "to ERR"); }
+    void to_reset() const { to_state(IBV_QPS_RESET, "to RESET"); }
+    void to_state(ibv_qp_state state, const char *operation) const {
         ibv_qp_attr attr{};
-        attr.qp_state = IBV_QPS_ERR;
-        check(ibv_modify_qp(qp.get(), &attr, IBV_QP_STATE), "to ERR");
+        attr.qp_state = state;
+        check(ibv_modify_qp(qp.get(), &attr, IBV_QP_STATE), operation);
     }
 
     ibv_sge make_sge(std::uint32_t length) const {

@@ -16,7 +16,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <functional>
+#include <optional>
+#include <poll.h>
+#include <string>
 #include <sys/mman.h>
+#include <thread>
 #include <unistd.h>
 
 namespace {
@@ -367,6 +372,185 @@ outcome long_mr(const device &dev) {
     return {*memory.address_of(length - 1) == std::byte{1}, "written to the last byte"};
 }
 
+// A QP that receives from an SRQ, and its peer, both of one process.
+class srq_qps {
+    endpoint srq_owner_; ///< with the responder's PD and CQ
+    unique_handle<ibv_srq, ibv_destroy_srq> srq_;
+    std::optional<endpoint> responder_;
+    endpoint requester_;
+
+  public:
+    explicit srq_qps(const device &dev)
+        : srq_owner_(dev)
+        , requester_(dev) {
+        ibv_srq_init_attr srq_attr{};
+        srq_attr.attr = {.max_wr = 8, .max_sge = 1, .srq_limit = 0};
+        srq_ = check(decltype(srq_)(ibv_create_srq(srq_owner_.pd.get(), &srq_attr)), "SRQ");
+        ibv_qp_init_attr attr{};
+        attr.qp_type = IBV_QPT_RC;
+        attr.send_cq = attr.recv_cq = srq_owner_.cq.get();
+        attr.srq = srq_.get();
+        attr.cap = {8, 0, 1, 0, 0};
+        responder_.emplace(srq_owner_, &attr);
+    }
+    const endpoint &responder() const { return *responder_; }
+    const endpoint &requester() const { return requester_; }
+
+    // The requester gives a request up after two retries, the responder one that meets no receive
+    // at once.
+    void connect() const {
+        constexpr std::uint8_t retry_cnt = 2, rnr_retry = 0, max_rd_atomic = 1;
+        for (const endpoint *each : {&*responder_, &requester_})
+            each->to_init();
+        responder_->to_rtr(requester_);
+        requester_.to_rtr(*responder_);
+        for (const endpoint *each : {&*responder_, &requester_})
+            modify_qp_to_rts(each->qp.get(), endpoint::ack_timeout, rnr_retry, max_rd_atomic,
+                             retry_cnt);
+    }
+    // Both QPs to RESET. The kernel returns when their tasks have ended: no event comes later.
+    void reset() const {
+        for (const endpoint *each : {&*responder_, &requester_})
+            each->to_reset();
+        for (ibv_cq *const cq : {srq_owner_.cq.get(), requester_.cq.get()})
+            for (ibv_wc wc{}; ibv_poll_cq(cq, 1, &wc) > 0;)
+                ;
+    }
+    void post_srq_recv() const {
+        ibv_sge sge = srq_owner_.make_sge(recv_length);
+        ibv_recv_wr wr{1, nullptr, &sge, 1}, *bad_wr = nullptr;
+        check(ibv_post_srq_recv(srq_.get(), &wr, &bad_wr), "post a receive");
+    }
+    // A Send of the requester, with this many Writes behind it.
+    void post_requests(std::uint32_t send_length, std::size_t num_writes) const {
+        ibv_sge sge = requester_.make_sge(send_length), write_sge = requester_.make_sge(8);
+        ibv_send_wr send = requester_.make_wr(IBV_WR_SEND, sge), *bad_wr = nullptr;
+        std::array<ibv_send_wr, 8> writes;
+        writes.fill(requester_.make_wr(IBV_WR_RDMA_WRITE, write_sge, srq_owner_));
+        for (std::size_t i = 0; i < num_writes; ++i) {
+            writes.at(i).next = i + 1 < num_writes ? &writes.at(i + 1) : nullptr;
+            send.next = writes.data();
+        }
+        check(ibv_post_send(requester_.qp.get(), &send, &bad_wr), "post requests");
+    }
+    void expect_message() const {
+        post_srq_recv();
+        post_requests(recv_length, 0);
+        requester_.expect_success("a Send");
+        srq_owner_.expect_success("its receive");
+    }
+    // A request of the responder fails.
+    void fail_send(std::uint32_t lkey) const {
+        ibv_sge sge = srq_owner_.make_sge(8);
+        sge.lkey = lkey;
+        ibv_send_wr send = responder_->make_wr(IBV_WR_SEND, sge), *bad_wr = nullptr;
+        check(ibv_post_send(responder_->qp.get(), &send, &bad_wr), "post a Send");
+        const auto wc = srq_owner_.wait_completion(trial_timeout());
+        if (!wc || wc->status == IBV_WC_SUCCESS)
+            throw failure(wc ? "a Send succeeds" : "a Send does not end");
+    }
+    std::uint32_t valid_lkey() const { return srq_owner_.mr->lkey; }
+    std::uint32_t invalid_lkey() const { return srq_owner_.mr->lkey + 1; }
+    // The requester's next request fails: no packet of it is on the way any more.
+    void wait_failure() const {
+        const auto wc = requester_.wait_completion(trial_timeout());
+        if (!wc || wc->status == IBV_WC_SUCCESS)
+            throw failure(wc ? "a late request succeeds" : "a late request does not end");
+    }
+    static constexpr std::uint32_t recv_length = 64;
+};
+
+// The events of the QP that have come, or come within the timeout: of Last WQE Reached only, if
+// their number is not negative.
+int count_last_wqe_events(const device &dev, const endpoint &ep, milliseconds timeout) {
+    int count = 0;
+    pollfd fd{dev.context->async_fd, POLLIN, 0};
+    while (poll(&fd, 1, count == 0 ? static_cast<int>(timeout.count()) : 0) == 1) {
+        ibv_async_event event{};
+        check(ibv_get_async_event(dev.context.get(), &event), "ibv_get_async_event");
+        const bool is_expected =
+            event.event_type == IBV_EVENT_QP_LAST_WQE_REACHED && event.element.qp == ep.qp.get();
+        ibv_ack_async_event(&event);
+        if (!is_expected)
+            throw failure(concat("event ", ibv_event_type_str(event.event_type)));
+        ++count;
+    }
+    return count;
+}
+
+// A QP with an SRQ comes to the error state in each way there is, while its peer sends, and sends
+// again: each time there is one event Last WQE Reached.
+outcome last_wqe_event_once(const device &dev) {
+    constexpr std::size_t num_late_writes = 8;
+    const srq_qps qps(dev);
+    const endpoint &responder = qps.responder();
+    struct entry {
+        const char *actor; ///< what moves the QP to the error state
+        std::function<void()> enter;
+    };
+    const auto late_requests = [&] {
+        qps.post_requests(srq_qps::recv_length, num_late_writes - 1);
+    };
+    const std::array entries{
+        entry{"ibv_modify_qp",
+              [&] {
+                  responder.to_error();
+                  late_requests();
+                  responder.to_error(); // it is there already
+              }},
+        entry{"two threads",
+              [&] {
+                  std::thread thread([&] { responder.to_error(); });
+                  responder.to_error();
+                  thread.join();
+                  late_requests();
+              }},
+        entry{"the responder",
+              [&] {
+                  qps.post_srq_recv();
+                  qps.post_requests(srq_qps::recv_length + 1, num_late_writes - 1);
+              }},
+        entry{"the requester",
+              [&] {
+                  qps.fail_send(qps.invalid_lkey());
+                  late_requests();
+              }},
+        entry{"the completer",
+              [&] {
+                  qps.fail_send(qps.valid_lkey()); // no receive
+                  late_requests();
+              }},
+    };
+    bool right = true;
+    std::string seen;
+    for (const entry &entry : entries) {
+        qps.connect();
+        qps.expect_message();
+        entry.enter();
+        int count = count_last_wqe_events(dev, responder, trial_timeout());
+        qps.wait_failure();
+        qps.reset();
+        count += count_last_wqe_events(dev, responder, milliseconds(0));
+        right = right && count == 1;
+        seen += concat(seen.empty() ? "" : ", ", entry.actor, ": ", count);
+    }
+    return {right, seen};
+}
+
+// A QP with an SRQ that is reset as soon as it is in the error state has its event, too.
+outcome last_wqe_event_before_reset(const device &dev) {
+    constexpr int num_entries = 300;
+    const srq_qps qps(dev);
+    int num_single = 0;
+    for (int i = 0; i < num_entries; ++i) {
+        qps.responder().to_init();
+        qps.responder().to_error();
+        qps.responder().to_reset();
+        num_single += count_last_wqe_events(dev, qps.responder(), milliseconds(0)) == 1 ? 1 : 0;
+    }
+    return {num_single == num_entries, concat(num_single, " of ", num_entries, " have one event")};
+}
+
 constexpr std::array trials{
     trial<device>{"zero-length-queues-rc", zero_length_queues_rc},
     trial<device>{"zero-length-queues-uc", zero_length_queues_uc},
@@ -381,6 +565,8 @@ constexpr std::array trials{
     trial<device>{"fenced-send-before-read", fenced_send_before_read},
     trial<device>{"long-cq", long_cq},
     trial<device>{"long-mr", long_mr},
+    trial<device>{"last-wqe-event-once", last_wqe_event_once},
+    trial<device>{"last-wqe-event-before-reset", last_wqe_event_before_reset},
 };
 
 } // namespace

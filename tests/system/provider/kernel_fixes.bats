@@ -17,11 +17,10 @@ require_patch() {
 # fixed DRIVER CASE CONNECTIONS
 fixed() { "$BUILD/tests/system/provider/kernel_fixes" "$2" "$(device_fact "$1" ADDRESS)" "$3"; }
 
-# fixed_apart DRIVER CASE CONNECTIONS: the driver's tasks run on one processor, the program on another:
-# so the program acts between a completion and what the driver does next.
+# fixed_apart DRIVER CASE CONNECTIONS: the program acts between a completion and what the driver does next.
 fixed_apart() {
-    run_tasks_on 1
-    taskset -c 1 "$BUILD/tests/system/provider/kernel_fixes" "$2" "$(device_fact "$1" ADDRESS)" "$3"
+    run_apart
+    fixed "$@"
 }
 # fixed_beside_ack DRIVER CASE CONNECTIONS: an end that sends has a processor to itself, and receives each ACK before
 # it continues.
@@ -29,6 +28,11 @@ fixed_beside_ack() {
     run_tasks_on 2
     echo 255 >/proc/sys/net/ipv4/tcp_pingpong_thresh # no ACK is delayed
     fixed "$@"
+}
+# Until the end of the test, the driver's tasks run on one processor, the programs on another.
+run_apart() {
+    run_tasks_on 1
+    taskset --cpu-list --pid 1 $BASHPID
 }
 # run_tasks_on MASK: until the end of the test.
 run_tasks_on() {
@@ -80,6 +84,15 @@ teardown() { printf %x $(((1 << $(nproc)) - 1)) >/sys/devices/virtual/workqueue/
 @test "rxe: memory of more than 1 GiB is registered" {
     require_patch RDMA-rxe-register-memory-of-more-than-1-GiB
     expect_right rxe long-mr
+}
+@test "rxe: Last WQE Reached comes once for each entry into the error state" {
+    require_patch RDMA-rxe-report-Last-WQE-Reached-once-for-each-entry-into-the-error-state
+    expect_right rxe last-wqe-event-once
+}
+@test "rxe: Last WQE Reached comes although the QP is reset at once" {
+    require_patch RDMA-rxe-report-Last-WQE-Reached-once-for-each-entry-into-the-error-state
+    (($(nproc) == 1)) || run_apart
+    expect_right rxe last-wqe-event-before-reset
 }
 @test "siw: a Send with an empty segment among others is sent" {
     require_patch RDMA-siw-leave-out-empty-segments-of-a-send
