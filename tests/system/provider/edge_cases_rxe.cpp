@@ -416,8 +416,8 @@ class srq_qps {
             for (ibv_wc wc{}; ibv_poll_cq(cq, 1, &wc) > 0;)
                 ;
     }
-    void post_srq_recv() const {
-        ibv_sge sge = srq_owner_.make_sge(recv_length);
+    void post_srq_recv(std::uint32_t length = recv_length) const {
+        ibv_sge sge = srq_owner_.make_sge(length);
         ibv_recv_wr wr{1, nullptr, &sge, 1}, *bad_wr = nullptr;
         check(ibv_post_srq_recv(srq_.get(), &wr, &bad_wr), "post a receive");
     }
@@ -451,13 +451,34 @@ class srq_qps {
     }
     std::uint32_t valid_lkey() const { return srq_owner_.mr->lkey; }
     std::uint32_t invalid_lkey() const { return srq_owner_.mr->lkey + 1; }
+    // The first packet of a Send arrives, and no other: the next one's SGE has an invalid lkey.
+    void cut_off_send() {
+        post_srq_recv(2 * mtu);
+        requester_.memory.at(mtu - 1) = std::byte{1};
+        const std::atomic_ref last_byte(srq_owner_.memory.at(mtu - 1));
+        last_byte = std::byte{0};
+        std::array<ibv_sge, 2> sges{requester_.make_sge(mtu), requester_.make_sge(mtu)};
+        sges[1].lkey = invalid_lkey();
+        ibv_send_wr send = requester_.make_wr(IBV_WR_SEND), *bad_wr = nullptr;
+        send.sg_list = sges.data();
+        send.num_sge = 2;
+        check(ibv_post_send(requester_.qp.get(), &send, &bad_wr), "post a Send");
+        wait_failure();
+        const auto deadline = std::chrono::steady_clock::now() + trial_timeout();
+        while (last_byte != std::byte{1})
+            if (std::chrono::steady_clock::now() > deadline)
+                throw failure("the first packet does not arrive");
+    }
+    std::optional<ibv_wc> poll_responder() const {
+        return srq_owner_.wait_completion(milliseconds(0));
+    }
     // The requester's next request fails: no packet of it is on the way any more.
     void wait_failure() const {
         const auto wc = requester_.wait_completion(trial_timeout());
         if (!wc || wc->status == IBV_WC_SUCCESS)
             throw failure(wc ? "a late request succeeds" : "a late request does not end");
     }
-    static constexpr std::uint32_t recv_length = 64;
+    static constexpr std::uint32_t recv_length = 64, mtu = 1024;
 };
 
 // The events of the QP that have come, or come within the timeout: of Last WQE Reached only, if
@@ -551,6 +572,23 @@ outcome last_wqe_event_before_reset(const device &dev) {
     return {num_single == num_entries, concat(num_single, " of ", num_entries, " have one event")};
 }
 
+// A Send is cut off after its first packet, and the QP that has received it, into a receive of an
+// SRQ, comes to the error state: the receive is flushed, before Last WQE Reached.
+outcome cut_off_srq_receive(const device &dev) {
+    srq_qps qps(dev);
+    qps.connect();
+    qps.cut_off_send();
+    qps.responder().to_error();
+    if (count_last_wqe_events(dev, qps.responder(), trial_timeout()) == 0)
+        return {false, "no event"};
+    const auto wc = qps.poll_responder();
+    qps.reset();
+    qps.connect();
+    qps.expect_message(); // into another receive
+    return {wc && wc->status == IBV_WC_WR_FLUSH_ERR,
+            wc ? ibv_wc_status_str(wc->status) : "no completion"};
+}
+
 constexpr std::array trials{
     trial<device>{"zero-length-queues-rc", zero_length_queues_rc},
     trial<device>{"zero-length-queues-uc", zero_length_queues_uc},
@@ -567,6 +605,7 @@ constexpr std::array trials{
     trial<device>{"long-mr", long_mr},
     trial<device>{"last-wqe-event-once", last_wqe_event_once},
     trial<device>{"last-wqe-event-before-reset", last_wqe_event_before_reset},
+    trial<device>{"cut-off-srq-receive", cut_off_srq_receive},
 };
 
 } // namespace

@@ -94,6 +94,10 @@ teardown() { printf %x $(((1 << $(nproc)) - 1)) >/sys/devices/virtual/workqueue/
     (($(nproc) == 1)) || run_apart
     expect_right rxe last-wqe-event-before-reset
 }
+@test "rxe: a receive of an SRQ is flushed if its message is cut off" {
+    require_patch RDMA-rxe-flush-the-SRQ-receive-of-a-message-that-is-cut-off
+    expect_right rxe cut-off-srq-receive
+}
 @test "siw: a Send with an empty segment among others is sent" {
     require_patch RDMA-siw-leave-out-empty-segments-of-a-send
     expect_right siw empty-segments-of-a-send
