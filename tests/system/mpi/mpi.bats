@@ -48,19 +48,26 @@ expect_right() {
     for ((host = 1; host <= num_hosts; host++)); do on $host grep -q 'is served by coherdma' "$VERBS_LOG_FILE"; done
 }
 
-# expect_right_with_open_mpi OPTION...: on all hosts. Debian turns off the one-sided operations by messages, and those of UCX hang.
+# expect_right_with_open_mpi OSC OPTION...: on all hosts, with this component for one-sided operations. Debian turns off
+# pt2pt, by messages.
 expect_right_with_open_mpi() {
-    expect_right mpirun.openmpi -mca plm_rsh_agent on -H "$hosts" -mca osc pt2pt "$@" "$BATS_FILE_TMPDIR/verify"
+    expect_right mpirun.openmpi -mca plm_rsh_agent on -H "$hosts" -mca osc "$@" "$BATS_FILE_TMPDIR/verify"
 }
 
 @test "Open MPI over libfabric" {
     [[ $SOFTRDMA_DEVICE == rxe* ]] || skip 'on siw a rank waits in MPI_Ssend without end: docs/cluster.md'
-    expect_right_with_open_mpi -mca pml cm -mca mtl ofi -mca mtl_ofi_provider_include verbs
+    expect_right_with_open_mpi pt2pt -mca pml cm -mca mtl ofi -mca mtl_ofi_provider_include verbs
 }
 
 @test "Open MPI over UCX" {
     require_ucx
-    expect_right_with_open_mpi -mca pml ucx -x UCX_UD_VERBS_ETH_DGID_CHECK
+    expect_right_with_open_mpi pt2pt -mca pml ucx -x UCX_UD_VERBS_ETH_DGID_CHECK
+}
+
+@test "Open MPI over UCX, with one-sided operations by UCX" {
+    require_ucx
+    # A rank flushes to peers that have gone: KNOWN_FAULTS.md, U3. By default it repeats that without end.
+    expect_right_with_open_mpi ucx -mca pml ucx -x UCX_UD_VERBS_ETH_DGID_CHECK -x UCX_RC_RETRY_COUNT=6
 }
 
 @test "MPICH over UCX" {
