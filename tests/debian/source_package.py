@@ -5,19 +5,22 @@ import glob
 import os
 import shutil
 import subprocess
-from typing import Dict, List
+from typing import Dict, List, Optional
 
 from emulator import unpack_root  # noqa: F401  # which makes the lab importable
 from lab.core.errors import LabError, Unavailable
 from lab.debian import packages
 
 
-def unpack_source(name: str, binary_package: str, folder: str) -> None:
-    """Make the folder, with the source package of this Debian release. binary_package: one of its packages.
+def unpack_source(
+    name: str, binary_package: str, folder: str, release: Optional[str] = None
+) -> None:
+    """Make the folder, with the source package of a Debian release, by default this machine's.
 
+    binary_package: one of its packages.
     apt verifies the source, and dpkg-source its files by the .dsc.
     """
-    release, arch = packages.running_release(), packages.machine_arch()
+    release, arch = release or packages.running_release(), packages.machine_arch()
     suite = packages.Suite(release, arch)
     suite.update_lists()
     package = suite.find_package(binary_package)  # all packages of a source have one version

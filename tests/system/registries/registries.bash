@@ -60,14 +60,16 @@ server_fact() { $SERVER_ON printenv "SOFTRDMA_$1"; } # FACT: of the server's hos
 # run_pair PORT SERVER CLIENT: runs two commands; in CLIENT, @ is the server's address.
 run_pair() { READY="has_server $1" run_server_client "$SERVER_ON $2" "${3//@/$(server_fact ADDRESS)}"; }
 
-# run_with_server PORT SERVER CLIENT: as run_pair, with a server that does not end by itself.
+# run_with_server PORT SERVER CLIENT: as run_pair, with a server that does not end by itself. It is ready when it listens
+# on the TCP port, or the command $READY succeeds.
 run_with_server() {
     local server status=0
     empty_output server
     # shellcheck disable=SC2086 # words
     $SERVER_ON $2 >"$BATS_TEST_TMPDIR/server.out" 2>&1 3>&- &
     server=$!
-    wait_until is_ready_or_ended "$server" has_server "$1"
+    # shellcheck disable=SC2086 # words
+    wait_until is_ready_or_ended "$server" ${READY:-has_server "$1"}
     (run_limited "${3//@/$(server_fact ADDRESS)}") >"$BATS_TEST_TMPDIR/client.out" 2>&1 3>&- || status=$?
     kill "$server" 2>/dev/null || true # it may have ended by itself
     wait "$server" || true             # killed
