@@ -5,36 +5,11 @@
 # $PROVIDER names: stock or coherdma. With ATTACHED=1 the interposer is attached when the program lists the devices.
 
 bats_require_minimum_version 1.5.0
-source "$BATS_TEST_DIRNAME/../lib/lib.bash"
+source "$BATS_TEST_DIRNAME/counts.bash"
 
 setup() {
     programs=$BUILD/tests/system/interposer
     [[ ${PROVIDER:?} != coherdma ]] || use_our_provider
-}
-
-# observed FILE COMMAND...: a command that runs with the observer, which writes its counts to FILE.count.
-observed() { echo "env COUNT_FILE=$BATS_TEST_TMPDIR/$1.count $BATS_TEST_DIRNAME/observed ${*:2}"; }
-
-# expect_counts FILE NAME=COUNT...: so much was counted.
-expect_counts() {
-    local file=$BATS_TEST_TMPDIR/$1.count count result=0
-    for count in "${@:2}"; do
-        grep -qx "${count/=/ }" "$file" || result=1
-    done
-    ((result == 0)) || {
-        echo "$1: expected ${*:2}, counted:"
-        grep -v ' 0$' "$file"
-        return 1
-    }
-}
-# expect_all_destroyed FILE KIND...: as many objects as were created, and at least one.
-expect_all_destroyed() {
-    local file=$BATS_TEST_TMPDIR/$1.count kind count
-    for kind in "${@:2}"; do
-        count=$(sed -n "s/^$kind.created //p" "$file")
-        ((count > 0))
-        expect_counts "$1" "$kind.destroyed=$count"
-    done
 }
 
 # In each round rping's server reads and writes the client's memory; both announce themselves by a message, twice.
@@ -102,48 +77,6 @@ run_observed_pingpong() {
     run_observed_pingpong '-q 4 -s 1000' ibv_srq_pingpong
     expect_counts client srq.created=1 srq.destroyed=1 qp.destroyed=4 receives=500
 }
-
-# run_crowd WHAT COUNT: each process writes its counts to a file of its own.
-run_crowd() {
-    # shellcheck disable=SC2046 # words
-    run -0 timeout 240 $(observed crowd.%p "$programs/crowd" "$(device_fact rxe DEVICE)" "$(device_fact rxe GID_INDEX)" "$@")
-}
-# expect_crowd FILES NAME=COUNT...: that many files, each with these counts, and with all destroyed that was created.
-expect_crowd() {
-    local file num_files=0
-    for file in "$BATS_TEST_TMPDIR"/crowd.*.count; do
-        file=${file##*/}
-        expect_counts "${file%.count}" unknown=0 failed=0 refused=0 outstanding=0 "${@:2}"
-        expect_all_destroyed "${file%.count}" pd mr cq qp
-        num_files=$((num_files + 1))
-    done
-    ((num_files == $1))
-}
-@test "rxe: 64 threads with QPs of their own" {
-    run_crowd threads 64
-    expect_crowd 1 opens=1 qp.created=128 sends=1280 completions=2560
-}
-@test "rxe: 100 children of fork(), each of which opens the device, and the parent" {
-    run_crowd children 100
-    expect_crowd 101 qp.created=2 sends=5 completions=10
-}
-@test "rxe: children that are killed at any moment leave the parent as it is" {
-    run_crowd killed 60
-    expect_crowd 1 opens=1 qp.created=2 sends=5 completions=10
-}
-
-# run_sanitized PROGRAM: the sanitizer finds no fault.
-run_sanitized() {
-    local command
-    command="$programs/$1 $(device_fact rxe DEVICE) $(device_fact rxe GID_INDEX)"
-    # shellcheck disable=SC2046 # words
-    ASAN_OPTIONS=verify_asan_link_order=0 run -0 timeout 240 $(observed "$1.%p" "$command threads 16")
-    # shellcheck disable=SC2046 # words
-    ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0 run -0 timeout 240 $(observed "$1.%p" "$command children 4")
-    [[ -z $output ]]
-}
-@test "rxe: a program with AddressSanitizer" { run_sanitized crowd_address; }
-@test "rxe: a program with ThreadSanitizer" { run_sanitized crowd_thread; }
 
 @test "a program that loads libibverbs and looks its functions up is observed, a thousand times" {
     local count=1000
