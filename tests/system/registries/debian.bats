@@ -56,3 +56,13 @@ migrate() { # [OPTION]
     [[ $($SERVER_ON sha256sum /run/disk) == "$written "* ]]
     expect_driver
 }
+
+@test "Ceph stores and returns an object of 8 MiB by RDMA" {
+    [[ $SOFTRDMA_DEVICE == rxe* ]] || skip 'on siw a command gets no answer: docs/registries.md'
+    require_program ceph
+    # shellcheck disable=SC2016 # the client's shell expands it
+    READY='has_printed server ^key:' run_with_server 6789 "$folder/ceph_object $FOLDER serve" \
+        "$folder/ceph_object $FOLDER copy @ \$(sed -n 's/^key: //p' $BATS_TEST_TMPDIR/server.out)"
+    expect_copy
+    expect_driver
+}
