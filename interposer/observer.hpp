@@ -133,7 +133,8 @@ class observer {
 };
 
 /// What a module with an observer exports, extern "C", by this name, which changes with this
-/// header. nullptr: nothing is to be observed.
+/// header. nullptr: nothing is to be observed. The module's soname is its file's name: a copy of a
+/// module that is loaded is not loaded.
 using make_observer_function = observer *();
 inline constexpr const char *MAKE_OBSERVER_NAME = "coherdma_make_observer_3";
 

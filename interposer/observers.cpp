@@ -40,7 +40,7 @@ void reset_after_fork() {
 /// and a run without it would be taken for one that it has seen.
 void load_observer(const std::string &path) {
     const unobserved_scope scope;
-    // A copy of it is not another one.
+    // Two paths may name one module, or two copies of it: it has one observer.
     const std::string file_name = path.substr(path.rfind('/') + 1);
     void *module = dlopen(file_name.c_str(), RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
     if (module == nullptr)

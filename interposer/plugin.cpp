@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// A file that libibverbs loads with the drivers, before a program can open a device, and that is
-// none: it attaches the interposer to a program that was not started with it, if observers are
+// libibverbs loads this file with the drivers, before a program can open a device. It registers no
+// driver: it attaches the interposer to a program that was not started with it, if observers are
 // asked for. Linked without the C++ library, which the program may bring.
 
 #include <climits>
@@ -50,7 +50,7 @@ bool may_emulate() noexcept {
                                       : is_in_configuration("emulate");
 }
 
-/// The path of a file in the folder of this one. False: it is too long.
+/// The path of a file in the plugin's folder. False: it is too long.
 bool find_sibling(const char *file_name, char (&path)[PATH_MAX]) noexcept {
     Dl_info info = {};
     if (dladdr(ATTACH_NAME, &info) == 0)

@@ -65,9 +65,6 @@ const coherdma::cache::cache_ops CACHE_OPS = {"emulated", no_fence,    writeback
                                               no_fence,   no_fence,    writeback_invalidate,
                                               no_fence,   is_supported};
 
-bool is_emulated(const ibv_context *context) noexcept {
-    return find_device(context) != nullptr;
-}
 const char *current_mode() noexcept {
     return process_state().mode.c_str();
 }
@@ -75,14 +72,14 @@ std::size_t line_size() noexcept {
     return process_state().config.line_size;
 }
 
-const coherdma::cache::emulated_cache EMULATED_CACHE = {sizeof(coherdma::cache::emulated_cache),
-                                                        is_emulated,
-                                                        check_readable,
-                                                        current_mode,
-                                                        line_size,
-                                                        &CACHE_OPS,
-                                                        sync_for_device,
-                                                        sync_for_cpu};
+const coherdma::cache::emulated_cache EMULATED_CACHE = {.size =
+                                                            sizeof(coherdma::cache::emulated_cache),
+                                                        .check_mapped = check_readable,
+                                                        .mode = current_mode,
+                                                        .line_size = line_size,
+                                                        .ops = &CACHE_OPS,
+                                                        .sync_for_device = sync_for_device,
+                                                        .sync_for_cpu = sync_for_cpu};
 
 } // namespace
 } // namespace coherdma::emulation
@@ -90,5 +87,5 @@ const coherdma::cache::emulated_cache EMULATED_CACHE = {sizeof(coherdma::cache::
 extern "C" [[gnu::visibility("default")]] const coherdma::cache::emulated_cache *
 coherdma_find_emulated_cache(const ibv_context *context) {
     using namespace coherdma::emulation;
-    return is_emulated(context) ? &EMULATED_CACHE : nullptr;
+    return find_device(context) != nullptr ? &EMULATED_CACHE : nullptr;
 }

@@ -11,6 +11,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <memory>
 #include <new>
 
 namespace coherdma::emulation {
@@ -19,6 +20,10 @@ namespace {
 using interposer::memory_kind;
 using interposer::registrar;
 using interposer::registration;
+
+struct mr_deleter {
+    void operator()(ibv_mr *mr) const noexcept { ibv_dereg_mr(mr); }
+};
 
 ibv_mr *fail(int error) noexcept {
     errno = error;
@@ -153,7 +158,7 @@ ibv_mr *register_memory(emulated_device &device, const registration &asked, regi
         return register_not_emulated(device, asked, next);
     // First the program's memory, for the kernel's errors: it may register the device's pages where
     // it refuses those.
-    ibv_mr *mr = next.reg_mr(asked);
+    std::unique_ptr<ibv_mr, mr_deleter> mr(next.reg_mr(asked));
     if (mr == nullptr)
         return nullptr;
     const auto begin = reinterpret_cast<std::uintptr_t>(asked.addr);
@@ -163,18 +168,16 @@ ibv_mr *register_memory(emulated_device &device, const registration &asked, regi
     added.memory.access_flags = asked.access;
     std::vector<cache_model::page_mapping> mappings;
     if (const int error = add_to_cache(device, added.memory, mappings)) {
-        ibv_dereg_mr(mr);
+        mr.reset(); // changes errno
         return fail(error);
     }
     int error = 0;
     if (device.driver == "siw") {
         error = register_at_program_address(asked, mappings, *mr);
-        if (error != 0)
-            ibv_dereg_mr(mr);
     } else {
-        ibv_dereg_mr(mr);
+        mr.reset();
         added.view = page_view(mappings);
-        mr = register_in_view(asked, added.view, next);
+        mr.reset(register_in_view(asked, added.view, next));
         if (mr == nullptr)
             error = errno;
         else if (ibv_is_fork_initialized() != IBV_FORK_ENABLED)
@@ -185,13 +188,14 @@ ibv_mr *register_memory(emulated_device &device, const registration &asked, regi
                                  std::to_string(asked.length) +
                                  " bytes cannot be registered: " + std::strerror(error));
         process_state().cache.remove_mr(added.memory.mr_number);
+        mr.reset();
         return fail(error);
     }
     added.lkey = mr->lkey;
     added.rkey = mr->rkey;
     process_state().cache.set_keys(added.memory.mr_number, mr->lkey, mr->rkey);
-    add_keys(device, mr, std::move(added));
-    return mr;
+    add_keys(device, mr.get(), std::move(added));
+    return mr.release();
 }
 
 void begin_dereg(emulated_device &device, ibv_mr &mr, std::uint64_t object_number) {

@@ -14,7 +14,6 @@ namespace coherdma::cache {
 
 struct emulated_cache {
     std::uint32_t size; ///< of this struct, as a version
-    bool (*is_emulated)(const ibv_context *) noexcept;
     /// 0, or an errno; then *addr in one of the ranges is not mapped.
     int (*check_mapped)(const range *, std::size_t count, std::uintptr_t *addr) noexcept;
     const char *(*mode)() noexcept;

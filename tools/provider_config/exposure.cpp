@@ -106,8 +106,7 @@ std::optional<exposed_path> find_exposed_plugin(const host &machine, const std::
     if (auto exposed = find_exposed_path(machine, plugin))
         return exposed;
     for (const std::string &name : machine.list_folder(folder.string())) {
-        const bool is_plugin = name.rfind("libcoherdma-rdmav", 0) == 0 && name.ends_with(".so");
-        if (!is_plugin && name != "libcoherdma-emulation.so")
+        if (!name.starts_with("libcoherdma-") || !name.ends_with(".so"))
             continue;
         if (auto exposed = find_exposed_path(machine, (folder / name).string()))
             return exposed;

@@ -23,7 +23,7 @@ struct exposed_path {
 std::optional<exposed_path> find_exposed_path(const host &machine, const std::string &file);
 
 /// The same for all files that a line for this plugin makes programs load: those beside it for
-/// libibverbs of other releases, and the emulation.
+/// libibverbs of other releases, and what attaches the emulation.
 std::optional<exposed_path> find_exposed_plugin(const host &machine, const std::string &plugin);
 
 /// Whether the file or folder belongs to root: settings of other users are not checked.

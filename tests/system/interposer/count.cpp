@@ -128,6 +128,9 @@ class count : public observer {
             created_[kind] = destroyed_[kind] = 0;
     }
 
+    /// With the mutex, or before the first event.
+    void break_promise(const char *promise) { broken_.insert(promise); }
+
     /// Writes the counts. A broken promise ends the program with BROKEN_STATUS.
     void report() noexcept {
         if (std::FILE *const file = open_file()) {
@@ -187,7 +190,6 @@ class count : public observer {
         if (outstanding_.erase(ended.number) != 1)
             break_promise("a request ends once");
     }
-    void break_promise(const char *promise) { broken_.insert(promise); } // with the mutex
 
     const bool checks_promises_ = std::getenv("COUNT_ONLY") == nullptr;
     std::array<counter, KIND_NAMES.size()> created_{}, destroyed_{};
@@ -205,7 +207,10 @@ count *counted = nullptr;
 } // namespace
 
 extern "C" [[gnu::visibility("default")]] observer *coherdma_make_observer_3() {
-    counted = new count;
+    if (counted != nullptr)
+        counted->break_promise("a module is asked for its observer once");
+    else
+        counted = new count;
     std::atexit([] { counted->report(); });
     return counted;
 }

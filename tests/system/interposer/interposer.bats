@@ -8,6 +8,7 @@ bats_require_minimum_version 1.5.0
 source "$BATS_TEST_DIRNAME/counts.bash"
 
 setup() {
+    cd "$BATS_TEST_TMPDIR" || return
     programs=$BUILD/tests/system/interposer
     [[ ${PROVIDER:?} != coherdma ]] || use_our_provider
 }
@@ -88,6 +89,17 @@ run_observed_pingpong() {
     # shellcheck disable=SC2046 # words
     run -0 timeout 300 $(observed program "$programs/dlsym_verbs" 1000)
     expect_counts program context.created=$count context.destroyed=$count pd.created=$count mr.destroyed=$count
+}
+
+# The package's plugin may be loaded beside that of a build folder, and two settings may name an observer.
+@test "copies of the plugin, of the interposer and of an observer change nothing" {
+    mkdir copies
+    cp "$BUILD"/provider/libcoherdma-{observers-rdmav34,interposer}.so "$programs/libcount.so" copies
+    local drivers=${RDMAV_DRIVERS:-} observers=$programs/libcount.so:$PWD/copies/libcount.so
+    drivers=$BUILD/provider/libcoherdma-observers:$PWD/copies/libcoherdma-observers${drivers:+:$drivers}
+    # shellcheck disable=SC2046 # words
+    run -0 $(observed program env RDMAV_DRIVERS="$drivers" COHERDMA_OBSERVERS="$observers" ibv_devinfo -d "$(device_fact rxe DEVICE)")
+    expect_counts program opens=1 context.created=1 context.destroyed=1
 }
 
 @test "a program without RDMA does not load libibverbs" {

@@ -32,9 +32,6 @@ void increment(const range *ranges, std::size_t count, std::size_t) noexcept {
 const cache_ops OPS = {"stub",   no_fence,  increment, no_fence,
                        no_fence, increment, no_fence,  is_supported};
 
-bool is_emulated(const ibv_context *) noexcept {
-    return true;
-}
 int check_mapped(const range *, std::size_t, std::uintptr_t *) noexcept {
     return 0;
 }
@@ -55,10 +52,20 @@ void sync_for_device(const range *ranges, std::size_t count, bool device_writes)
 void sync_for_cpu(const range *ranges, std::size_t count) noexcept {
     add_to_first_bytes(ranges, count, 0x40);
 }
-const emulated_cache CACHE = {sizeof CACHE, is_emulated, check_mapped,    mode,
-                              line_size,    &OPS,        sync_for_device, sync_for_cpu};
-const emulated_cache OTHER_RELEASE = {sizeof CACHE + 8, is_emulated, check_mapped,    mode,
-                                      line_size,        &OPS,        sync_for_device, sync_for_cpu};
+const emulated_cache CACHE = {.size = sizeof CACHE,
+                              .check_mapped = check_mapped,
+                              .mode = mode,
+                              .line_size = line_size,
+                              .ops = &OPS,
+                              .sync_for_device = sync_for_device,
+                              .sync_for_cpu = sync_for_cpu};
+const emulated_cache OTHER_RELEASE = {.size = sizeof CACHE + 8,
+                                      .check_mapped = check_mapped,
+                                      .mode = mode,
+                                      .line_size = line_size,
+                                      .ops = &OPS,
+                                      .sync_for_device = sync_for_device,
+                                      .sync_for_cpu = sync_for_cpu};
 
 } // namespace
 

@@ -25,7 +25,8 @@ bool is_plugin_loaded() {
 }
 
 int reset_environment(void **) {
-    for (const char *variable : {"COHERDMA_PROVIDER", "RDMAV_DRIVERS", "IBV_DRIVERS"})
+    for (const char *variable :
+         {"COHERDMA_PROVIDER", "RDMAV_DRIVERS", "IBV_DRIVERS", "COHERDMA_EMULATE"})
         unsetenv(variable);
     setenv("COHERDMA_PROVIDER", PLUGIN, 1);
     return 0;
@@ -60,6 +61,24 @@ void drivers_of_environment_are_kept(void **) {
     assert_false(is_plugin_loaded());
 }
 
+// It serves no device, so it selects no provider.
+void what_attaches_observers_is_no_driver(void **) {
+    setenv("RDMAV_DRIVERS", "/opt/libcoherdma-observers:rxe", 1);
+    assert_refused(ECANCELED, "RDMAV_DRIVERS=/opt/libcoherdma-observers:rxe");
+    setenv("RDMAV_DRIVERS", "coherdma-observers;/opt/libcoherdma", 1);
+    assert_int_equal(coherdma_use_provider(), 0);
+    assert_false(is_plugin_loaded());
+}
+
+// A run without the emulation that was asked for would pass as one with it.
+void missing_emulation_is_an_error_if_it_is_requested(void **) {
+    setenv("RDMAV_DRIVERS", "/opt/libcoherdma", 1);
+    setenv("COHERDMA_EMULATE", "stale", 1);
+    assert_refused(ENOENT, "/opt/libcoherdma-observers-rdmav34.so: No such file");
+    setenv("COHERDMA_EMULATE", "off", 1);
+    assert_int_equal(coherdma_use_provider(), 0);
+}
+
 // The last test: the plugin stays loaded.
 void concurrent_calls_load_plugin_once(void **) {
     setenv("RDMAV_DRIVERS", "", 1);
@@ -81,6 +100,8 @@ int main() {
     const CMUnitTest tests[] = {
         cmocka_unit_test_setup(unusable_plugin_is_named_in_error, reset_environment),
         cmocka_unit_test_setup(drivers_of_environment_are_kept, reset_environment),
+        cmocka_unit_test_setup(what_attaches_observers_is_no_driver, reset_environment),
+        cmocka_unit_test_setup(missing_emulation_is_an_error_if_it_is_requested, reset_environment),
         cmocka_unit_test_setup(concurrent_calls_load_plugin_once, reset_environment),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);

@@ -479,7 +479,8 @@ void plugins_beside_it_are_checked(void **) {
     machine.write_file("/opt/libother.so", "");
     assert_return_code(chmod((machine.root + "/opt/libother.so").c_str(), 0666), 0);
     assert_false(find_exposed_plugin(machine, plugin).has_value());
-    for (const char *name : {"libcoherdma-rdmav59.so", "libcoherdma-emulation.so"}) {
+    for (const char *name : {"libcoherdma-rdmav59.so", "libcoherdma-observers-rdmav34.so",
+                             "libcoherdma-interposer.so", "libcoherdma-emulation.so"}) {
         const std::string path = std::string("/opt/") + name;
         machine.write_file(path, "");
         assert_return_code(chmod((machine.root + path).c_str(), 0666), 0);

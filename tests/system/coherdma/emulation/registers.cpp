@@ -5,10 +5,11 @@
 // registers DEVICE until-refused      registers until memory runs out; prints the error
 // registers DEVICE fork               a child closes inherited objects and opens the device itself
 // registers DEVICE sync               syncs while operator new fails
+// registers DEVICE reopen GID_INDEX   closes the device with an MR, and registers its memory again
 //
 // It measures the memory of the whole system: no other program may run.
 
-#include "../../lib/verbs.hpp"
+#include "../../lib/connected_qps.hpp"
 
 #include <coherdma/coherdma.h>
 #include <cstdint>
@@ -192,6 +193,29 @@ void sync_without_memory(const context &verbs_context, const pd_ptr &pd) {
     std::printf("synced without memory\n");
 }
 
+// The device's pages end with the context, also those of an MR that the program has not
+// deregistered: the next MR of the memory begins with what the program has there.
+void test_reopen(const std::string &name, int gid_index) {
+    static std::array<std::byte, 4096> data;
+    for (const int value : {1, 2}) {
+        const verbs_test::device dev = verbs_test::open_device(name, gid_index);
+        const auto reader = std::make_unique<endpoint>(dev),
+                   owner = std::make_unique<endpoint>(dev);
+        std::memset(data.data(), value, data.size());
+        const ibv_mr *const mr = // never deregistered
+            ibv_reg_mr(owner->pd.get(), data.data(), data.size(), default_mr_access);
+        check(mr != nullptr ? 0 : -1, "register memory");
+        connect(*reader, *owner);
+        ibv_sge sge = reader->make_sge(1);
+        ibv_send_wr wr = reader->make_wr(IBV_WR_RDMA_READ, sge), *bad_wr = nullptr;
+        wr.wr.rdma.remote_addr = reinterpret_cast<std::uintptr_t>(data.data());
+        wr.wr.rdma.rkey = mr->rkey;
+        check(ibv_post_send(reader->qp.get(), &wr, &bad_wr), "post a Read");
+        reader->expect_success("a Read");
+        std::printf("wrote %d, read %d\n", value, std::to_integer<int>(reader->memory[0]));
+    }
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
@@ -208,10 +232,12 @@ int main(int argc, char **argv) {
             register_until_failure(pd);
         else if (test == "fork")
             test_fork(argv[1], pd);
+        else if (test == "reopen")
+            test_reopen(argv[1], static_cast<int>(value));
         else if (test == "sync")
             sync_without_memory(device, pd);
         else
-            throw failure("size, cycles, until-refused, fork or sync");
+            throw failure("size, cycles, until-refused, fork, sync or reopen");
     } catch (const failure &e) {
         std::fprintf(stderr, "registers: %s\n", e.what());
         return 1;
