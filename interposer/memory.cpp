@@ -91,7 +91,12 @@ object_type *not_supported() noexcept {
 /// A context that a function of a driver opened, mlx5dv_open_device(), is observed from its first
 /// PD.
 void adopt_context(ibv_context *context) try {
-    if (tables().contexts.find(context) == nullptr && !unobserved_scope::is_active())
+    if (tables().contexts.find(context) != nullptr || unobserved_scope::is_active())
+        return;
+    // Of two threads with its first PDs one observes it: the other would take the interposer's
+    // functions for the driver's.
+    const std::lock_guard guard(tables().adoption_mutex);
+    if (tables().contexts.find(context) == nullptr)
         static_cast<void>(observe_context(*context)); // it is open: a refusal has no effect
 } catch (const std::bad_alloc &) {                    // it is not observed
 }
@@ -243,8 +248,10 @@ int ibv_rereg_mr(ibv_mr *mr, int flags, ibv_pd *pd, void *addr, std::size_t leng
     {
         const unobserved_scope scope;
         for (observer *const asked : record->observers)
-            if (const int error = asked->before_rereg_mr(*mr, flags))
-                return errno = error; // some callers check errno
+            if (const int error = asked->before_rereg_mr(*mr, flags)) {
+                errno = error;
+                return IBV_REREG_MR_ERR_INPUT; // the MR is as it was
+            }
     }
     const int error = rereg();
     if (error == 0)

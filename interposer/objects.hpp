@@ -12,6 +12,8 @@
 #include <atomic>
 #include <cerrno>
 #include <memory>
+#include <mutex>
+#include <pthread.h>
 #include <utility>
 #include <vector>
 
@@ -97,21 +99,30 @@ struct object_tables {
     handle_table<srq_record> srqs;
     handle_table<qp_record> qps;
     handle_table<object_record> others;
+    std::mutex adoption_mutex; ///< of contexts that are observed from their first PD
 };
 object_tables &tables() noexcept;
 
 /// While one exists, calls of this thread are not observed: it is in an observer, or in a driver
-/// that calls verbs itself.
+/// that calls verbs itself. Nor is the thread cancelled: an observer may print where the program's
+/// call is no cancellation point.
 class unobserved_scope {
   public:
-    unobserved_scope() noexcept { ++depth; }
-    ~unobserved_scope() { --depth; }
+    unobserved_scope() noexcept {
+        if (depth++ == 0)
+            pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state_);
+    }
+    ~unobserved_scope() {
+        if (--depth == 0)
+            pthread_setcancelstate(cancel_state_, nullptr);
+    }
     unobserved_scope(const unobserved_scope &) = delete;
     unobserved_scope &operator=(const unobserved_scope &) = delete;
     static bool is_active() noexcept { return depth != 0; }
 
   private:
     [[gnu::tls_model("initial-exec")]] static inline thread_local unsigned depth = 0;
+    int cancel_state_ = PTHREAD_CANCEL_ENABLE; ///< before, if this is the outermost one
 };
 
 /// Whether events of this object are delivered.
@@ -147,7 +158,9 @@ void add_object(object_kind, const void *handle, ibv_context *);
 template <class record, class function>
 std::unique_ptr<record> destroy(handle_table<record> &table, const void *handle, function end,
                                 int &error) {
-    record *const existing = table.find(handle);
+    // What an observer creates and destroys itself has no record: one of this address is that of an
+    // object which the driver has freed, and which another thread is about to remove.
+    record *const existing = unobserved_scope::is_active() ? nullptr : table.find(handle);
     if (existing == nullptr || existing->is_being_destroyed) {
         error = end();
         return nullptr;
@@ -159,9 +172,10 @@ std::unique_ptr<record> destroy(handle_table<record> &table, const void *handle,
     error = end();
     if (has_observers)
         notify(*existing, &observer::on_destroy, std::as_const(existing->info), error);
-    existing->is_being_destroyed = false;
-    if (error != 0)
+    if (error != 0) {
+        existing->is_being_destroyed = false;
         return nullptr;
+    }
     // Another thread may have got an object with this address since: its record stays.
     table.remove(handle, existing);
     return std::unique_ptr<record>(existing);

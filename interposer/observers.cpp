@@ -30,6 +30,7 @@ void reset_after_fork() {
     tables().srqs.reset_after_fork();
     tables().qps.reset_after_fork();
     tables().others.reset_after_fork();
+    new (&tables().adoption_mutex) std::mutex;
     request_queue::reset_after_fork();
     const unobserved_scope scope;
     for (observer *const loaded : *observers)

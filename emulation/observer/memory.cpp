@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
 // Registration: the driver registers the device's pages, in place of the program's. Memory that
-// cannot have a second copy is registered as the program asks, with a note: ODP memory, dma-bufs,
-// and MRs imported from another process.
+// cannot have a second copy is registered as the program asks, with a note: see
+// register_not_emulated().
 
 #include "memory.hpp"
 
@@ -196,6 +196,11 @@ ibv_mr *register_memory(emulated_device &device, const registration &asked, regi
     process_state().cache.set_keys(added.memory.mr_number, mr->lkey, mr->rkey);
     add_keys(device, mr.get(), std::move(added));
     return mr.release();
+}
+
+bool is_emulated(emulated_device &device, const ibv_mr &mr) {
+    const std::shared_lock guard(device.mutex);
+    return device.by_mr.count(&mr) != 0;
 }
 
 void begin_dereg(emulated_device &device, ibv_mr &mr, std::uint64_t object_number) {

@@ -12,6 +12,9 @@ namespace coherdma::emulation {
 ibv_mr *register_memory(emulated_device &, const interposer::registration &asked,
                         interposer::registrar &next);
 
+/// Whether its memory has a second copy.
+bool is_emulated(emulated_device &, const ibv_mr &);
+
 /// The driver begins to end the MR: it must find it as it registered it. Without effect if the MR
 /// is not emulated, as are the next two.
 void begin_dereg(emulated_device &, ibv_mr &, std::uint64_t object_number);

@@ -56,7 +56,14 @@ emulated_device *begin_emulation(ibv_context &context, int &error) {
     added->driver = driver;
     added->driver_number = number_of_driver(driver);
     emulated_device &device = add_device(std::move(added), config);
-    start_process(config);
+    try {
+        start_process(config);
+    } catch (...) {
+        constexpr std::uint64_t NO_OBJECT = 0; // it has no number yet
+        begin_close(&context, NO_OBJECT);
+        end_close(NO_OBJECT, 0);
+        throw;
+    }
     if (process_state().mode != mode_text(config))
         process_state().log.note(name + ": mode " + mode_text(config) +
                                  " is ignored, as this process already emulates mode " +
@@ -115,9 +122,11 @@ class emulation_observer final : public observer {
         });
     }
 
-    /// PD and access can be changed, if the driver can; the memory cannot.
-    int before_rereg_mr(const ibv_mr &, int flags) override {
-        return (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0 ? EOPNOTSUPP : 0;
+    /// PD and access can be changed, if the driver can; the memory of an emulated MR cannot.
+    int before_rereg_mr(const ibv_mr &mr, int flags) override {
+        emulated_device *const device = find_device(mr.context);
+        const bool changes_memory = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0;
+        return changes_memory && device != nullptr && is_emulated(*device, mr) ? EOPNOTSUPP : 0;
     }
     void on_rereg_mr(ibv_mr &mr, int flags, int access) override {
         with_device(mr.context, [&](emulated_device &device) {

@@ -12,6 +12,7 @@
 
 #include "peer_ipc.hpp"
 
+#include "blocked_signals.hpp"
 #include "requests.hpp"
 
 #include "core/memory/private_shm.hpp"
@@ -21,7 +22,6 @@
 #include <atomic>
 #include <cerrno>
 #include <climits>
-#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <ctime>
@@ -33,6 +33,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <system_error>
 #include <thread>
 #include <unistd.h>
 
@@ -277,11 +278,17 @@ void open_slot() {
             "requests of other processes on memory of this process are not checked: " + reason);
         return;
     }
-    sigset_t all_signals, old_mask;
-    sigfillset(&all_signals);
-    pthread_sigmask(SIG_SETMASK, &all_signals, &old_mask);
-    std::thread([] { answer_requests(*ipc.own_slot); }).detach();
-    pthread_sigmask(SIG_SETMASK, &old_mask, nullptr);
+    process_slot &slot = *ipc.own_slot;
+    try {
+        const blocked_signals scope;
+        std::thread([&slot] { answer_requests(slot); }).detach();
+    } catch (const std::system_error &error) {
+        close_slot(); // no peer waits for an answer
+        ipc.own_slot = nullptr;
+        process_state().log.note(
+            std::string("requests of other processes on memory of this process are not checked: ") +
+            error.what());
+    }
 }
 
 void reset_after_fork() {

@@ -2,12 +2,12 @@
 
 #include "process.hpp"
 
+#include "blocked_signals.hpp"
 #include "devices.hpp"
 #include "peer_ipc.hpp"
 
 #include <algorithm>
 #include <chrono>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
@@ -15,7 +15,6 @@
 #include <pthread.h>
 #include <thread>
 #include <unistd.h>
-#include <utility>
 
 namespace coherdma::emulation {
 namespace {
@@ -39,11 +38,8 @@ void run_background_thread() noexcept {
 
 /// The thread handles no signal of the program.
 void start_background_thread() {
-    sigset_t all_signals, old_mask;
-    sigfillset(&all_signals);
-    pthread_sigmask(SIG_SETMASK, &all_signals, &old_mask);
+    const blocked_signals scope;
     std::thread(run_background_thread).detach();
-    pthread_sigmask(SIG_SETMASK, &old_mask, nullptr);
 }
 
 /// Handler of atexit(), called before the program's destructors free registered memory, and of
@@ -68,13 +64,14 @@ bool is_started = false; ///< the threads and the slot of this process
 
 void start_process(const settings &config) {
     const std::lock_guard guard(start_mutex);
-    if (std::exchange(is_started, true))
+    if (is_started)
         return;
     static const bool has_handlers =
         std::atexit(report_at_exit) == 0 && std::at_quick_exit(report_at_exit) == 0;
     static_cast<void>(has_handlers);
     if (process_state().cache.needs_thread())
-        start_background_thread();
+        start_background_thread(); // throws if the process may have no more threads
+    is_started = true;
     if (config.mode != cache_mode::PASSTHROUGH)
         peer_ipc::open_slot();
 }

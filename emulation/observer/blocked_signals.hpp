@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+#pragma once
+
+#include <csignal>
+#include <pthread.h>
+
+namespace coherdma::emulation {
+
+/// While it exists, this thread handles no signal; nor does one that it starts, ever.
+class blocked_signals {
+  public:
+    blocked_signals() noexcept {
+        sigset_t all;
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &old_mask_);
+    }
+    ~blocked_signals() { pthread_sigmask(SIG_SETMASK, &old_mask_, nullptr); }
+    blocked_signals(const blocked_signals &) = delete;
+    blocked_signals &operator=(const blocked_signals &) = delete;
+
+  private:
+    sigset_t old_mask_;
+};
+
+} // namespace coherdma::emulation
