@@ -51,6 +51,6 @@ inline context_record &context_of(const ibv_context *context) noexcept {
 }
 
 /// The request of a WR, before the observers see it.
-request make_request(const void *queue, ibv_context *, std::uint64_t wr_id) noexcept;
+request make_send(const qp_record &, const ibv_send_wr &) noexcept;
 
 } // namespace coherdma::interposer

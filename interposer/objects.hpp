@@ -66,10 +66,8 @@ struct request_builder {
     ibv_send_wr wr = {};
     bool has_ud_addr = false, has_xrc_srqn = false;
     bool has_inline_data = false;
-    struct built_request {
-        request built;
+    struct built_request : posted_request {
         ibv_send_wr wr; ///< without its SGEs
-        request_token token;
     };
     std::vector<built_request> batch; ///< since wr_start
 };
@@ -131,15 +129,33 @@ inline bool is_observed(const object_record *record) noexcept {
            record->generation == current_generation.load(std::memory_order_relaxed);
 }
 
-/// Calls a function of observer for each observer of the object. Keeps errno.
+/// Calls functions of the object's observers, while it exists. Keeps errno.
+class delivery {
+  public:
+    explicit delivery(const object_record &record) noexcept
+        : observers_(record.observers) {}
+    ~delivery() { errno = saved_errno_; }
+    delivery(const delivery &) = delete;
+    delivery &operator=(const delivery &) = delete;
+
+    /// Calls this function of each observer.
+    template <class... parameters, class... arguments>
+    void notify(void (observer::*event)(parameters...), arguments &&...args) const {
+        for (observer *const notified : observers_)
+            (notified->*event)(args...);
+    }
+
+  private:
+    const std::vector<observer *> &observers_;
+    const unobserved_scope scope_;
+    const int saved_errno_ = errno;
+};
+
+/// Delivers one event.
 template <class... parameters, class... arguments>
 void notify(const object_record &record, void (observer::*event)(parameters...),
             arguments &&...args) {
-    const unobserved_scope scope;
-    const int saved_errno = errno;
-    for (observer *const notified : record.observers)
-        (notified->*event)(args...);
-    errno = saved_errno;
+    delivery(record).notify(event, args...);
 }
 
 /// Fills in what a record has of each kind.

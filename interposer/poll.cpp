@@ -4,32 +4,42 @@
 
 #include "calls.hpp"
 
+#include <optional>
+#include <utility>
+#include <vector>
+
 namespace coherdma::interposer {
 namespace {
 
+/// The events of a poll. No value: the CQ is not observed.
+std::optional<delivery> begin_delivery(const cq_record *record) noexcept {
+    return is_observed(record) ? std::optional<delivery>(std::in_place, *record) : std::nullopt;
+}
+
 /// Gives the completion the program's wr_id, also if it is not observed: the request was posted
-/// when it was, by the parent of a fork() or another thread. Notifies the observers of the CQ.
-void deliver(const cq_record *record, ibv_cq &cq, ibv_wc &wc, bool has_byte_len = true) {
+/// when it was, by the parent of a fork() or another thread.
+void deliver(const std::optional<delivery> &events, ibv_cq &cq, ibv_wc &wc, bool has_byte_len) {
     std::vector<request> silent;
     const auto match = request_queue::complete(wc.wr_id, silent);
     if (match)
         wc.wr_id = match->completed.wr_id;
-    if (!is_observed(record))
+    if (!events)
         return;
     completion delivered = {.wc = wc,
                             .completed = match ? &match->completed : nullptr,
                             .has_byte_len = has_byte_len,
                             .silent = silent};
-    notify(*record, &observer::on_completion, cq, delivered);
+    events->notify(&observer::on_completion, cq, delivered);
 }
 
 int poll_cq(ibv_cq *cq, int num_entries, ibv_wc *wcs) {
     const int count = context_of(cq->context).driver_ops.poll_cq(cq, num_entries, wcs);
-    const cq_record *const record = tables().cqs.find(cq);
+    const auto events = begin_delivery(tables().cqs.find(cq));
+    constexpr bool HAS_BYTE_LEN = true;
     for (int i = 0; i < count; ++i)
-        deliver(record, *cq, wcs[i]);
-    if (is_observed(record))
-        notify(*record, &observer::on_poll, *cq, count);
+        deliver(events, *cq, wcs[i], HAS_BYTE_LEN);
+    if (events)
+        events->notify(&observer::on_poll, *cq, count);
     return count;
 }
 
@@ -57,14 +67,15 @@ ibv_wc read_completion(const cq_record &record, ibv_cq_ex &cq) {
 /// The driver's start_poll or next_poll returned this.
 int deliver_current(const cq_record &record, ibv_cq_ex &cq, int result) {
     ibv_cq &base = *ibv_cq_ex_to_cq(&cq);
+    const auto events = begin_delivery(&record);
     if (result == 0) {
         ibv_wc wc = read_completion(record, cq);
-        deliver(&record, base, wc, (record.wc_flags & IBV_WC_EX_WITH_BYTE_LEN) != 0);
+        deliver(events, base, wc, (record.wc_flags & IBV_WC_EX_WITH_BYTE_LEN) != 0);
         cq.wr_id = wc.wr_id;
         cq.status = wc.status;
     }
-    if (is_observed(&record))
-        notify(record, &observer::on_poll, base, result == 0 ? 1 : 0);
+    if (events)
+        events->notify(&observer::on_poll, base, result == 0 ? 1 : 0);
     return result;
 }
 

@@ -5,9 +5,13 @@
 
 #include "calls.hpp"
 
+#include <array>
 #include <cerrno>
+#include <cstddef>
+#include <memory_resource>
 #include <new>
 #include <type_traits>
+#include <vector>
 
 namespace coherdma::interposer {
 namespace {
@@ -29,25 +33,29 @@ class posted_list {
         wrs_.reserve(length);
     }
 
-    /// Adds a copy of the WR, which the observers may change.
-    wr_type &add(wr_type &wr, const request &added) {
-        return wrs_.emplace_back(posted_wr{.copy = wr, .original = &wr, .posted = added}).copy;
+    /// Adds a copy of the WR, which the observers may change, and its request.
+    void add(wr_type &wr, const request &added, const delivery &events,
+             void (observer::*before)(const request &, wr_type &)) {
+        posted_wr &last = wrs_.emplace_back();
+        last.copy = wr;
+        last.original = &wr;
+        last.posted = added;
+        events.notify(before, last.posted, last.copy);
     }
 
     /// Calls the driver's function, post(first copy, &bad copy), and sets *bad_wr as it does.
     template <class function>
     int post(function call_driver, const object_record &owner, wr_type **bad_wr) {
-        for (std::size_t i = 0; i < wrs_.size(); ++i) {
-            posted_wr &added = wrs_[i];
-            added.token = queue_ != nullptr ? queue_->add(added.posted) : 0;
-            added.copy.wr_id = added.token != 0 ? added.token : added.posted.wr_id;
-            added.copy.next = i + 1 < wrs_.size() ? &wrs_[i + 1].copy : nullptr;
-        }
-        wr_type untouched = {};
+        wr_type untouched;
         wr_type *bad_copy = &untouched;
         int error;
         {
-            const post_in_progress post(queue_, wrs_, &posted_wr::token);
+            const post_in_progress post(queue_, wrs_, false);
+            for (std::size_t i = 0; i < wrs_.size(); ++i) {
+                posted_wr &added = wrs_[i];
+                added.copy.wr_id = added.token != 0 ? added.token : added.posted.wr_id;
+                added.copy.next = i + 1 < wrs_.size() ? &wrs_[i + 1].copy : nullptr;
+            }
             error = call_driver(&wrs_.front().copy, bad_wr != nullptr ? &bad_copy : nullptr);
         }
         // Whatever it returned: siw says so of a full queue only here. A driver that refuses and
@@ -57,24 +65,22 @@ class posted_list {
             *bad_wr = wrs_[num_accepted].original;
         else if (bad_copy == nullptr)
             *bad_wr = nullptr;
-        for (std::size_t i = 0; i < num_accepted; ++i)
-            if constexpr (std::is_same_v<wr_type, ibv_send_wr>)
-                notify(owner, &observer::on_post, std::as_const(wrs_[i].posted),
-                       std::as_const(wrs_[i].copy));
+        const delivery events(owner);
+        if constexpr (std::is_same_v<wr_type, ibv_send_wr>)
+            for (std::size_t i = 0; i < num_accepted; ++i)
+                events.notify(&observer::on_post, wrs_[i].posted, wrs_[i].copy);
         for (std::size_t i = num_accepted; i < wrs_.size(); ++i) {
             if (queue_ != nullptr)
                 queue_->cancel(wrs_[i].token);
-            notify(owner, &observer::on_refuse, std::as_const(wrs_[i].posted));
+            events.notify(&observer::on_refuse, wrs_[i].posted);
         }
         return error;
     }
 
   private:
-    struct posted_wr {
+    struct posted_wr : posted_request {
         wr_type copy;
         wr_type *original;
-        request posted;
-        request_token token = 0;
     };
 
     /// wrs_.size(): it is none of them.
@@ -85,26 +91,25 @@ class posted_list {
         return index;
     }
 
-    request_queue *const queue_;
-    std::vector<posted_wr> wrs_;
-};
+    static constexpr std::size_t SHORT_LENGTH = 16; // longer lists are allocated
 
-request make_send(const qp_record &qp, const ibv_send_wr &wr) noexcept {
-    request made = make_request(qp.info.handle, qp.info.context, wr.wr_id);
-    made.opcode = wr.opcode;
-    made.is_signaled = qp.is_sig_all || (wr.send_flags & IBV_SEND_SIGNALED) != 0;
-    return made;
-}
+    request_queue *const queue_;
+    alignas(posted_wr) std::array<std::byte, SHORT_LENGTH * sizeof(posted_wr)> short_list_;
+    std::pmr::monotonic_buffer_resource memory_{short_list_.data(), short_list_.size()};
+    std::pmr::vector<posted_wr> wrs_{&memory_};
+};
 
 int post_send(ibv_qp *qp, ibv_send_wr *wrs, ibv_send_wr **bad_wr) try {
     const auto driver_post_send = context_of(qp->context).driver_ops.post_send;
     const qp_record *const record = tables().qps.find(qp);
     if (wrs == nullptr || !is_observed(record))
         return driver_post_send(qp, wrs, bad_wr);
+    const unobserved_scope scope; // also of what the driver calls
     posted_list<ibv_send_wr> list(record->sends, list_length(wrs));
-    for (ibv_send_wr *wr = wrs; wr != nullptr; wr = wr->next) {
-        const request sent = make_send(*record, *wr);
-        notify(*record, &observer::before_send, sent, list.add(*wr, sent));
+    {
+        const delivery events(*record);
+        for (ibv_send_wr *wr = wrs; wr != nullptr; wr = wr->next)
+            list.add(*wr, make_send(*record, *wr), events, &observer::before_send);
     }
     return list.post([=](ibv_send_wr *copies,
                          ibv_send_wr **bad_copy) { return driver_post_send(qp, copies, bad_copy); },
@@ -122,11 +127,20 @@ int post_receives(queue_type *queue, ibv_recv_wr *wrs, ibv_recv_wr **bad_wr,
                   const object_record *owner, request_queue *receives) try {
     if (wrs == nullptr || !is_observed(owner))
         return driver_post(queue, wrs, bad_wr);
+    const unobserved_scope scope; // also of what the driver calls
     posted_list<ibv_recv_wr> list(receives, list_length(wrs));
-    for (ibv_recv_wr *wr = wrs; wr != nullptr; wr = wr->next) {
-        request receive = make_request(queue, queue->context, wr->wr_id);
-        receive.is_receive = true;
-        notify(*owner, &observer::before_receive, std::as_const(receive), list.add(*wr, receive));
+    {
+        const delivery events(*owner);
+        for (ibv_recv_wr *wr = wrs; wr != nullptr; wr = wr->next) {
+            const request receive = {.number = next_number(),
+                                     .wr_id = wr->wr_id,
+                                     .queue = queue,
+                                     .context = queue->context,
+                                     .opcode = {},
+                                     .is_receive = true,
+                                     .is_signaled = true};
+            list.add(*wr, receive, events, &observer::before_receive);
+        }
     }
     return list.post([=](ibv_recv_wr *copies,
                          ibv_recv_wr **bad_copy) { return driver_post(queue, copies, bad_copy); },
@@ -163,15 +177,16 @@ int bind_mw(ibv_qp *qp, ibv_mw *mw, ibv_mw_bind *bind) {
     wr.bind_mw.mw = mw;
     wr.bind_mw.rkey = mw->rkey;
     wr.bind_mw.bind_info = bind->bind_info;
-    const request sent = make_send(*record, wr);
+    std::array<posted_request, 1> sends;
+    const auto &[sent, token] = sends.front();
+    sends.front().posted = make_send(*record, wr);
     notify(*record, &observer::before_send, sent, wr);
     ibv_mw_bind copy = *bind;
-    request_token token = 0;
-    if (record->sends != nullptr && (token = record->sends->add(sent)) != 0)
-        copy.wr_id = token;
     int error;
     {
-        const post_in_progress post(record->sends, std::span(&token, 1), std::identity());
+        const post_in_progress post(record->sends, sends, false);
+        if (token != 0)
+            copy.wr_id = token;
         const unobserved_scope scope;
         error = driver_bind_mw(qp, mw, &copy);
     }
@@ -188,13 +203,14 @@ int bind_mw(ibv_qp *qp, ibv_mw *mw, ibv_mw_bind *bind) {
 
 } // namespace
 
-request make_request(const void *queue, ibv_context *context, std::uint64_t wr_id) noexcept {
-    request made;
-    made.number = next_number();
-    made.wr_id = wr_id;
-    made.queue = queue;
-    made.context = context;
-    return made;
+request make_send(const qp_record &qp, const ibv_send_wr &wr) noexcept {
+    return {.number = next_number(),
+            .wr_id = wr.wr_id,
+            .queue = qp.info.handle,
+            .context = qp.info.context,
+            .opcode = wr.opcode,
+            .is_receive = false,
+            .is_signaled = qp.is_sig_all || (wr.send_flags & IBV_SEND_SIGNALED) != 0};
 }
 
 void hook_post_functions(ibv_context &context) noexcept {

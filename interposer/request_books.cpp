@@ -184,8 +184,13 @@ request_queue::entry *request_queue::find_entry(request_token token) noexcept {
     return &entries_[index];
 }
 
-request_token request_queue::add(const request &added) noexcept try {
+request_token request_queue::add(const request &added) noexcept {
     const std::lock_guard guard(mutex_);
+    return add_entry(added);
+}
+
+/// With the mutex.
+request_token request_queue::add_entry(const request &added) noexcept try {
     if (first_free_ == NONE) {
         if (entries_.size() == MAX_ENTRIES)
             return 0;

@@ -7,7 +7,6 @@
 #include "observer.hpp"
 
 #include <cstdint>
-#include <functional>
 #include <mutex>
 #include <optional>
 #include <vector>
@@ -16,6 +15,11 @@ namespace coherdma::interposer {
 
 /// A wr_id that the driver gets: which queue and which entry of it. 0: none.
 using request_token = std::uint64_t;
+
+struct posted_request {
+    request posted;
+    request_token token = 0; ///< 0: no memory, so the request cannot be followed
+};
 
 /// The requests of one send queue, one receive queue or one SRQ. Thread-safe. Queues are never
 /// freed, as a completion may come when its QP no longer exists: they are used again.
@@ -31,18 +35,21 @@ class request_queue {
     static void forget_dropped(std::uint64_t cq_number) noexcept;
     static void reset_after_fork() noexcept;
 
-    /// 0: no memory, so the request cannot be followed.
+    /// A request that the driver gets before it is posted. 0: no memory, so it cannot be followed.
     request_token add(const request &) noexcept;
-    /// The driver is about to get these requests, in this order, by one call. token: gives the
-    /// token of an element. Returns a number for end_post(); 0: no memory, so they are not
-    /// followed.
-    template <class range, class projection>
-    std::uint64_t begin_post(const range &requests, projection token) noexcept {
+    /// The driver is about to post these requests, in this order, by one call. Returns a number for
+    /// end_post(); 0: no memory, so they are not followed. requests: a range of posted_request;
+    /// are_added: they have their tokens by add(), and get them here otherwise.
+    template <class range>
+    std::uint64_t begin_post(range &requests, bool are_added) noexcept {
         const std::lock_guard guard(mutex_);
         const std::uint64_t post_number = begin_post_call();
-        if (post_number != 0)
-            for (const auto &posted : requests)
-                append_posted(std::invoke(token, posted));
+        for (posted_request &posted : requests) {
+            if (!are_added)
+                posted.token = add_entry(posted.posted);
+            if (post_number != 0)
+                append_posted(posted.token);
+        }
         return post_number;
     }
     /// That call has returned.
@@ -76,6 +83,7 @@ class request_queue {
 
     request_token token_of(entry_index) const noexcept;
     entry *find_entry(request_token) noexcept;
+    request_token add_entry(const request &) noexcept;
     std::uint64_t begin_post_call() noexcept;
     void append_posted(request_token) noexcept;
     void remove_from_list(entry_index) noexcept;
@@ -97,11 +105,11 @@ class request_queue {
 /// From begin_post() to end_post(), also if a signal ends the thread in the driver.
 class post_in_progress {
   public:
-    /// queue: nullptr: its requests are not followed.
-    template <class range, class projection>
-    post_in_progress(request_queue *queue, const range &requests, projection token) noexcept
+    /// As request_queue::begin_post(). queue: nullptr: its requests are not followed.
+    template <class range>
+    post_in_progress(request_queue *queue, range &requests, bool are_added) noexcept
         : queue_(queue)
-        , number_(queue != nullptr ? queue->begin_post(requests, token) : 0) {}
+        , number_(queue != nullptr ? queue->begin_post(requests, are_added) : 0) {}
     ~post_in_progress() {
         if (queue_ != nullptr)
             queue_->end_post(number_);

@@ -53,15 +53,15 @@ void begin_driver_wr(ibv_qp_ex *qp, const ibv_qp_ex &driver, const ibv_send_wr &
 /// Notifies the observers of a WR, which they may change, and adds it to the batch. Returns the
 /// wr_id that the driver gets.
 std::uint64_t add_to_batch(qp_record &record, ibv_send_wr &wr) {
-    request built = make_request(record.info.handle, record.info.context, wr.wr_id);
-    built.opcode = wr.opcode;
-    built.is_signaled = record.is_sig_all || (wr.send_flags & IBV_SEND_SIGNALED) != 0;
-    notify(record, &observer::before_send, std::as_const(built), wr);
-    const request_token token = record.sends != nullptr ? record.sends->add(built) : 0;
-    record.builder.batch.push_back({.built = built, .wr = wr, .token = token});
-    record.builder.batch.back().wr.sg_list = nullptr;
-    record.builder.batch.back().wr.num_sge = 0;
-    return token != 0 ? token : built.wr_id;
+    const request sent = make_send(record, wr);
+    notify(record, &observer::before_send, sent, wr);
+    request_builder::built_request &built = record.builder.batch.emplace_back();
+    built.posted = sent;
+    built.token = record.sends != nullptr ? record.sends->add(sent) : 0;
+    built.wr = wr;
+    built.wr.sg_list = nullptr;
+    built.wr.num_sge = 0;
+    return built.token != 0 ? built.token : sent.wr_id;
 }
 
 /// What the driver reads of a QP while it gets a WR; the program's values are there afterwards.
@@ -318,30 +318,32 @@ void wr_start(ibv_qp_ex *qp) {
 using request_batch = std::vector<request_builder::built_request>;
 
 void cancel(const qp_record &record, const request_batch &batch) {
-    for (const auto &[built, wr, token] : batch) {
-        if (token != 0)
-            record.sends->cancel(token);
-        notify(record, &observer::on_refuse, std::as_const(built));
+    const delivery events(record);
+    for (const request_builder::built_request &built : batch) {
+        if (built.token != 0)
+            record.sends->cancel(built.token);
+        events.notify(&observer::on_refuse, built.posted);
     }
 }
 
 int wr_complete(ibv_qp_ex *qp) {
     qp_record &record = record_of(qp);
     emit(record, qp);
-    const request_batch batch = std::move(record.builder.batch);
+    request_batch batch = std::move(record.builder.batch);
     record.builder.batch.clear();
     int error;
     {
-        const post_in_progress post(batch.empty() ? nullptr : record.sends, batch,
-                                    &request_builder::built_request::token);
+        const post_in_progress post(batch.empty() ? nullptr : record.sends, batch, true);
         error = record.driver_ex->qp.wr_complete(qp); // another thread may have the builder then
     }
-    if (error != 0)
+    if (error != 0) {
         cancel(record, batch);
-    else
-        for (const auto &[built, wr, token] : batch)
-            notify(record, &observer::on_post, built, wr);
-    return error;
+        return error;
+    }
+    const delivery events(record);
+    for (const request_builder::built_request &built : batch)
+        events.notify(&observer::on_post, built.posted, built.wr);
+    return 0;
 }
 
 void wr_abort(ibv_qp_ex *qp) {

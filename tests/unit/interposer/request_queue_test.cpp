@@ -7,7 +7,6 @@
 
 #include <array>
 #include <atomic>
-#include <span>
 #include <thread>
 
 using namespace coherdma::interposer;
@@ -41,10 +40,21 @@ result complete(std::uint64_t wr_id) {
     return completed;
 }
 
+/// A call that posts one request.
+struct post_call {
+    post_call(request_queue &queue, std::uint64_t wr_id, bool is_signaled)
+        : requests{{{.posted = make_send(wr_id, is_signaled)}}}
+        , number(queue.begin_post(requests, ARE_ADDED)) {}
+
+    static constexpr bool ARE_ADDED = false;
+    std::array<posted_request, 1> requests;
+    std::uint64_t number;
+};
+
 request_token post(request_queue &queue, std::uint64_t wr_id, bool is_signaled = true) {
-    const request_token token = queue.add(make_send(wr_id, is_signaled));
-    queue.end_post(queue.begin_post(std::span(&token, 1), std::identity()));
-    return token;
+    const post_call call(queue, wr_id, is_signaled);
+    queue.end_post(call.number);
+    return call.requests.front().token;
 }
 
 void completion_leads_to_its_request_once(void **) {
@@ -92,12 +102,10 @@ void unsignaled_request_that_fails_has_its_own_completion(void **) {
 void request_of_a_concurrent_call_is_not_silent(void **) {
     request_queue &queue = *request_queue::take();
     post(queue, 1, false);
-    const request_token concurrent = queue.add(make_send(2, false));
-    const std::uint64_t concurrent_post =
-        queue.begin_post(std::span(&concurrent, 1), std::identity());
+    const post_call concurrent(queue, 2, false);
     const request_token signaled = post(queue, 3);
     assert_true((complete(signaled).silent == std::vector<std::uint64_t>{1}));
-    queue.end_post(concurrent_post);
+    queue.end_post(concurrent.number);
     assert_true((complete(post(queue, 4)).silent == std::vector<std::uint64_t>{2}));
     queue.drop(0);
 }
@@ -107,15 +115,12 @@ void requests_before_overlapping_calls_are_silent(void **) {
     request_queue &queue = *request_queue::take();
     std::uint64_t previous_post = 0;
     for (std::uint64_t wr_id = 1; wr_id <= 100; ++wr_id) {
-        const request_token token = queue.add(make_send(wr_id, false));
-        const std::uint64_t post_number = queue.begin_post(std::span(&token, 1), std::identity());
+        const post_call call(queue, wr_id, false);
         if (previous_post != 0)
             queue.end_post(previous_post);
-        previous_post = post_number;
+        previous_post = call.number;
     }
-    const request_token last = queue.add(make_send(101, true));
-    queue.end_post(queue.begin_post(std::span(&last, 1), std::identity()));
-    assert_int_equal(complete(last).silent.size(), 99);
+    assert_int_equal(complete(post(queue, 101)).silent.size(), 99);
     queue.end_post(previous_post);
     queue.drop(0);
 }
@@ -124,10 +129,10 @@ void receives_are_not_silent(void **) {
     request_queue &queue = *request_queue::take();
     request receive = make_send(1, false);
     receive.is_receive = true;
-    std::array<request_token, 2> tokens = {queue.add(receive), queue.add(receive)};
-    queue.end_post(queue.begin_post(tokens, std::identity()));
-    assert_true(complete(tokens[1]).silent.empty());
-    assert_true(complete(tokens[0]).silent.empty());
+    std::array<posted_request, 2> receives = {{{.posted = receive}, {.posted = receive}}};
+    queue.end_post(queue.begin_post(receives, post_call::ARE_ADDED));
+    assert_true(complete(receives[1].token).silent.empty());
+    assert_true(complete(receives[0].token).silent.empty());
     queue.drop(0);
 }
 
