@@ -29,6 +29,30 @@ using counter = std::atomic<unsigned long>;
 constexpr std::array<const char *, 10> KIND_NAMES = {"context", "pd",  "mr", "mw", "channel",
                                                      "cq",      "srq", "qp", "ah", "cm_id"};
 
+/// What a request moves; others are not counted by their kinds.
+enum class transfer : unsigned char { MESSAGE, WRITE, READ, ATOMIC, OTHER };
+constexpr std::array<const char *, 5> TRANSFER_NAMES = {"message", "write", "read", "atomic",
+                                                        "other"};
+
+transfer transfer_of(ibv_wr_opcode opcode) noexcept {
+    switch (opcode) {
+    case IBV_WR_SEND:
+    case IBV_WR_SEND_WITH_IMM:
+    case IBV_WR_SEND_WITH_INV:
+        return transfer::MESSAGE;
+    case IBV_WR_RDMA_WRITE:
+    case IBV_WR_RDMA_WRITE_WITH_IMM:
+        return transfer::WRITE;
+    case IBV_WR_RDMA_READ:
+        return transfer::READ;
+    case IBV_WR_ATOMIC_CMP_AND_SWP:
+    case IBV_WR_ATOMIC_FETCH_AND_ADD:
+        return transfer::ATOMIC;
+    default:
+        return transfer::OTHER;
+    }
+}
+
 std::uint64_t length_of(const ibv_sge *sges, int num_sge) noexcept {
     std::uint64_t length = 0;
     for (int i = 0; i < num_sge; ++i)
@@ -76,8 +100,12 @@ class count : public observer {
     }
 
     void before_send(const request &sent, ibv_send_wr &wr) override {
+        const std::uint64_t length = length_of(wr.sg_list, wr.num_sge);
+        const auto kind = static_cast<std::size_t>(transfer_of(sent.opcode));
         ++sends_;
-        send_bytes_ += length_of(wr.sg_list, wr.num_sge);
+        send_bytes_ += length;
+        ++transfers_[kind];
+        transfer_bytes_[kind] += length;
         add(sent);
     }
     void before_receive(const request &receive, ibv_recv_wr &) override {
@@ -126,6 +154,8 @@ class count : public observer {
             *reset = 0;
         for (std::size_t kind = 0; kind < KIND_NAMES.size(); ++kind)
             created_[kind] = destroyed_[kind] = 0;
+        for (std::size_t kind = 0; kind < TRANSFER_NAMES.size(); ++kind)
+            transfers_[kind] = transfer_bytes_[kind] = 0;
     }
 
     /// With the mutex, or before the first event.
@@ -164,6 +194,11 @@ class count : public observer {
             std::fprintf(file, "%s.created %lu\n", KIND_NAMES[kind], created_[kind].load());
             std::fprintf(file, "%s.destroyed %lu\n", KIND_NAMES[kind], destroyed_[kind].load());
         }
+        for (std::size_t kind = 0; kind < TRANSFER_NAMES.size(); ++kind) {
+            std::fprintf(file, "%s.requests %lu\n", TRANSFER_NAMES[kind], transfers_[kind].load());
+            std::fprintf(file, "%s.bytes %lu\n", TRANSFER_NAMES[kind],
+                         transfer_bytes_[kind].load());
+        }
         std::fprintf(file,
                      "opens %lu\nmoved_mrs %lu\naccepted %lu\nsends %lu\nreceives %lu\nsend_bytes "
                      "%lu\nreceive_bytes %lu\nrefused %lu\n"
@@ -193,6 +228,7 @@ class count : public observer {
 
     const bool checks_promises_ = std::getenv("COUNT_ONLY") == nullptr;
     std::array<counter, KIND_NAMES.size()> created_{}, destroyed_{};
+    std::array<counter, TRANSFER_NAMES.size()> transfers_{}, transfer_bytes_{};
     counter opens_ = 0, moved_mrs_ = 0, accepted_ = 0, sends_ = 0, receives_ = 0, send_bytes_ = 0,
             receive_bytes_ = 0, refused_ = 0, completions_ = 0, failed_ = 0, unknown_ = 0,
             silent_ = 0, polls_ = 0;
