@@ -5,6 +5,7 @@
 
 #include "objects.hpp"
 
+#include <array>
 #include <type_traits>
 
 namespace coherdma::interposer {
@@ -15,6 +16,8 @@ int observe_context(ibv_context &);
 
 /// Finds librdmacm's functions before they are redirected; nullptr: it is not loaded.
 const void *find_librdmacm() noexcept;
+/// Finds the drivers' functions of direct_verbs.cpp before they are redirected; nullptr as above.
+std::array<const void *, 4> find_direct_functions() noexcept;
 
 /// Replace functions of an open context.
 void hook_memory_functions(ibv_context &, extended_functions &driver);

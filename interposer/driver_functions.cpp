@@ -25,7 +25,9 @@ void *find_renamed(const char *file_name) noexcept {
         [](dl_phdr_info *object, std::size_t, void *data) {
             auto &search = *static_cast<decltype(searched) *>(data);
             const std::string_view path = object->dlpi_name;
-            if (!path.substr(path.rfind('/') + 1).starts_with(search.prefix))
+            const std::string_view name = path.substr(path.rfind('/') + 1);
+            if (!name.starts_with(search.prefix) ||
+                name.find_first_of("-.") != search.prefix.size()) // libmlx5, not libmlx5extra
                 return 0;
             search.path = path;
             return 1;

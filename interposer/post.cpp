@@ -104,7 +104,6 @@ int post_send(ibv_qp *qp, ibv_send_wr *wrs, ibv_send_wr **bad_wr) try {
     const qp_record *const record = tables().qps.find(qp);
     if (wrs == nullptr || !is_observed(record))
         return driver_post_send(qp, wrs, bad_wr);
-    const unobserved_scope scope; // also of what the driver calls
     posted_list<ibv_send_wr> list(record->sends, list_length(wrs));
     {
         const delivery events(*record);
@@ -127,7 +126,6 @@ int post_receives(queue_type *queue, ibv_recv_wr *wrs, ibv_recv_wr **bad_wr,
                   const object_record *owner, request_queue *receives) try {
     if (wrs == nullptr || !is_observed(owner))
         return driver_post(queue, wrs, bad_wr);
-    const unobserved_scope scope; // also of what the driver calls
     posted_list<ibv_recv_wr> list(receives, list_length(wrs));
     {
         const delivery events(*owner);

@@ -4,6 +4,8 @@
 
 #include "calls.hpp"
 
+#include <atomic>
+#include <cstdio>
 #include <new>
 
 using namespace coherdma::interposer;
@@ -114,6 +116,20 @@ ibv_qp *open_qp(ibv_context *context, ibv_qp_open_attr *attr) {
     return added_qp(context_of(context).driver_ex.open_qp(context, attr), context, false, 0);
 }
 
+/// Of a QP that no function of libibverbs created: mlx5dv_create_qp(). Its driver may have setters
+/// for its requests that libibverbs does not have. Said once.
+void say_unobserved(const ibv_qp &qp) {
+    static std::atomic<bool> is_said = false;
+    if (!is_observed(tables().contexts.find(qp.context)) ||
+        is_said.exchange(true, std::memory_order_relaxed))
+        return;
+    const unobserved_scope scope;
+    std::fprintf(stderr,
+                 "coherdma: %s: requests of QPs that this program creates by functions of the "
+                 "driver are not observed\n",
+                 qp.context->device->name);
+}
+
 void drop_requests(const qp_record &record) noexcept {
     if (record.sends != nullptr)
         record.sends->drop(record.send_cq_number);
@@ -180,6 +196,8 @@ ibv_qp *ibv_create_qp(ibv_pd *pd, ibv_qp_init_attr *attr) {
 int ibv_modify_qp(ibv_qp *qp, ibv_qp_attr *attr, int mask) {
     const int error = libibverbs().modify_qp(qp, attr, mask);
     qp_record *const record = tables().qps.find(qp);
+    if (record == nullptr)
+        say_unobserved(*qp);
     if (error != 0 || !is_observed(record))
         return error;
     if (record->driver_ex != nullptr)

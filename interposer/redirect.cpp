@@ -177,6 +177,9 @@ int redirect_program() noexcept try {
         error = find_replacements(find_librdmacm(), replacements);
     if (error != 0)
         return error;
+    for (const void *const function : find_direct_functions())
+        if (function != nullptr)
+            static_cast<void>(find_replacements(function, replacements)); // else nothing is said
     // In here nothing is called that takes the dynamic linker's locks.
     redirection current = {.replacements = replacements};
     dl_iterate_phdr(redirect_object, &current);

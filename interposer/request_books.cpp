@@ -178,7 +178,8 @@ request_token request_queue::token_of(entry_index index) const noexcept {
 /// With the mutex. nullptr: the token is not that of an entry in use.
 request_queue::entry *request_queue::find_entry(request_token token) noexcept {
     const entry_index index = token & (MAX_ENTRIES - 1);
-    if (index >= entries_.size() || entries_[index].state == entry_state::FREE ||
+    if (token >> MARK_SHIFT != pool().mark || index >= entries_.size() ||
+        entries_[index].state == entry_state::FREE ||
         entries_[index].generation != (token >> GENERATION_SHIFT & MAX_GENERATION))
         return nullptr;
     return &entries_[index];

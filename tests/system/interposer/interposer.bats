@@ -102,6 +102,16 @@ run_observed_pingpong() {
     expect_counts program opens=1 context.created=1 context.destroyed=1
 }
 
+@test "that a program posts past libibverbs is said once" {
+    [[ -e $programs/direct_verbs ]] || skip "libmlx5's header was not there when this was built"
+    # shellcheck disable=SC2046 # words
+    run -0 $(observed program "$programs/direct_verbs")
+    [[ $output == 'coherdma: this program calls mlx5dv_init_obj() of libmlx5.so.1: '*'are not observed' ]]
+    # shellcheck disable=SC2046 # words
+    run -0 $(observed program "$programs/direct_verbs" pd)
+    [[ -z $output ]]
+}
+
 @test "a program without RDMA does not load libibverbs" {
     [[ ! ${ATTACHED:-} ]] || skip "it is not attached to such a program"
     # shellcheck disable=SC2046 # words

@@ -34,6 +34,7 @@ void completion_outlives_its_srq(void **);
 
 // wr_api.cpp
 void wr_functions_and_ibv_post_send(void **);
+void qp_of_a_function_of_the_driver(void **);
 void aborted_requests_do_not_exist(void **);
 void failed_batch_posts_nothing(void **);
 void all_opcodes_of_wr_functions(void **);

@@ -2,6 +2,25 @@
 
 #include "device.hpp"
 
+#include <cstdlib>
+#include <dlfcn.h>
+#include <string>
+
+namespace {
+
+/// A function that the provider exports.
+template <class function>
+function *find_driver_function(const char *name) {
+    const std::string path = std::getenv("RDMAV_DRIVERS") + std::string("-rdmav34.so");
+    void *const provider = dlopen(path.c_str(), RTLD_NOW | RTLD_NOLOAD);
+    assert_non_null(provider);
+    auto *const match = reinterpret_cast<function *>(dlsym(provider, name));
+    assert_non_null(match);
+    return match;
+}
+
+} // namespace
+
 std::uint64_t next_wr_id() noexcept {
     // Odd: no two are the same. All bits are used, and the first wr_id is 0.
     constexpr std::uint64_t SPREAD = 0x9e3779b97f4a7c15;
@@ -78,7 +97,11 @@ qp_owner device::create_qp(const qp_options &options) const {
         attr.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
         attr.send_ops_flags = options.send_ops_flags;
     }
-    qp_owner qp(counted_object(ibv_create_qp_ex(context, &attr), counted.qps));
+    ibv_qp *const created =
+        options.uses_driver
+            ? find_driver_function<decltype(ibv_create_qp_ex)>("fakedv_create_qp")(context, &attr)
+            : ibv_create_qp_ex(context, &attr);
+    qp_owner qp(counted_object(created, counted.qps));
     set_state(qp.get(), IBV_QPS_INIT);
     return qp;
 }

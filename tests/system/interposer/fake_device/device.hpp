@@ -16,8 +16,8 @@
 
 struct tally {
     std::atomic<unsigned long> sends = 0, send_bytes = 0, receives = 0, refused = 0,
-                               completions = 0, failed = 0, silent = 0, pds = 0, mrs = 0, mws = 0,
-                               cqs = 0, srqs = 0, qps = 0, ahs = 0, contexts = 0;
+                               completions = 0, failed = 0, unknown = 0, silent = 0, pds = 0,
+                               mrs = 0, mws = 0, cqs = 0, srqs = 0, qps = 0, ahs = 0, contexts = 0;
 };
 inline tally counted;
 
@@ -60,6 +60,7 @@ struct qp_options {
     std::uint64_t send_ops_flags = 0;
     ibv_qp_type type = IBV_QPT_RC;
     bool is_sig_all = false;
+    bool uses_driver = false; ///< created by a function of the driver
 };
 
 /// An open device with a PD, one MR and a CQ.

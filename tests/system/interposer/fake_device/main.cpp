@@ -27,10 +27,10 @@ void write_tally(const char *path) {
     std::fprintf(
         file,
         "sends %lu\nreceives %lu\nsend_bytes %lu\nrefused %lu\ncompletions %lu\nfailed %lu\n"
-        "unknown 0\nsilent %lu\n",
+        "unknown %lu\nsilent %lu\n",
         counted.sends.load(), counted.receives.load(), counted.send_bytes.load(),
         counted.refused.load(), counted.completions.load(), counted.failed.load(),
-        counted.silent.load());
+        counted.unknown.load(), counted.silent.load());
     std::fclose(file);
 }
 
@@ -62,6 +62,7 @@ int main() {
         cmocka_unit_test(cq_is_polled_while_destroy_fails),
         cmocka_unit_test(completion_outlives_its_srq),
         cmocka_unit_test(wr_functions_and_ibv_post_send),
+        cmocka_unit_test(qp_of_a_function_of_the_driver),
         cmocka_unit_test(aborted_requests_do_not_exist),
         cmocka_unit_test(failed_batch_posts_nothing),
         cmocka_unit_test(all_opcodes_of_wr_functions),

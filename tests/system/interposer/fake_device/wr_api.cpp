@@ -25,11 +25,11 @@ std::uint64_t begin_write(ibv_qp_ex *qp, const device &dev, std::size_t word,
     });
 }
 
-} // namespace
-
-void wr_functions_and_ibv_post_send(void **) {
+/// uses_driver: the QP is created by a function that libibverbs does not know.
+void use_both_interfaces(bool uses_driver) {
     device dev;
-    const qp_owner qp = dev.create_connected_qp({.send_ops_flags = ALL_SEND_OPS});
+    const qp_owner qp =
+        dev.create_connected_qp({.send_ops_flags = ALL_SEND_OPS, .uses_driver = uses_driver});
     ibv_qp_ex *const qp_ex = ibv_qp_to_qp_ex(qp.get());
     std::vector<std::uint64_t> wr_ids;
     for (std::size_t round = 0; round < 4; ++round) {
@@ -51,6 +51,25 @@ void wr_functions_and_ibv_post_send(void **) {
     // A QP that ibv_create_qp() made has no such functions.
     const qp_owner without = dev.create_qp();
     assert_null(ibv_qp_to_qp_ex(without.get()));
+}
+
+} // namespace
+
+void wr_functions_and_ibv_post_send(void **) {
+    use_both_interfaces(false);
+}
+
+/// It is not observed: only that the CQ has completions of requests that are not known.
+void qp_of_a_function_of_the_driver(void **) {
+    const unsigned long sends = counted.sends, send_bytes = counted.send_bytes,
+                        completions = counted.completions, silent = counted.silent,
+                        qps = counted.qps;
+    use_both_interfaces(true);
+    counted.sends = sends;
+    counted.send_bytes = send_bytes;
+    counted.silent = silent;
+    counted.qps = qps + 1; // one that ibv_create_qp() made
+    counted.unknown += counted.completions - completions;
 }
 
 void aborted_requests_do_not_exist(void **) {

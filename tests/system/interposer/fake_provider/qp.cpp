@@ -165,6 +165,12 @@ void execute_all() {
     }
 }
 
+/// The driver's own function, which libibverbs does not know.
+extern "C" [[gnu::visibility("default")]] ibv_qp *fakedv_create_qp(ibv_context *context,
+                                                                   ibv_qp_init_attr_ex *attr) {
+    return create_qp_ex(context, attr);
+}
+
 void set_qp_ops(abi::verbs_context_ops &ops) {
     ops.create_qp = create_qp;
     ops.create_qp_ex = create_qp_ex;
