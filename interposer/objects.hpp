@@ -39,7 +39,7 @@ struct object_record {
     object info;
     unsigned generation = current_generation.load(std::memory_order_relaxed);
     std::vector<observer *> observers; ///< that want events of its context
-    bool is_being_destroyed = false;
+    std::atomic<bool> is_being_destroyed = false;
 };
 
 struct context_record : object_record {

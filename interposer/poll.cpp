@@ -20,7 +20,7 @@ std::optional<delivery> begin_delivery(const cq_record *record) noexcept {
 /// when it was, by the parent of a fork() or another thread.
 void deliver(const std::optional<delivery> &events, ibv_cq &cq, ibv_wc &wc, bool has_byte_len) {
     std::vector<request> silent;
-    const auto match = request_queue::complete(wc.wr_id, silent);
+    const auto match = request_queue::complete(wc.wr_id, wc.status == IBV_WC_WR_FLUSH_ERR, silent);
     if (match)
         wc.wr_id = match->completed.wr_id;
     if (!events)

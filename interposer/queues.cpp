@@ -195,7 +195,9 @@ ibv_qp *ibv_create_qp(ibv_pd *pd, ibv_qp_init_attr *attr) {
 
 int ibv_modify_qp(ibv_qp *qp, ibv_qp_attr *attr, int mask) {
     const int error = libibverbs().modify_qp(qp, attr, mask);
-    qp_record *const record = tables().qps.find(qp);
+    qp_record *record = tables().qps.find(qp);
+    if (record != nullptr && record->is_being_destroyed)
+        record = nullptr; // of a QP that had this address, which another thread destroys
     if (record == nullptr)
         say_unobserved(*qp);
     if (error != 0 || !is_observed(record))

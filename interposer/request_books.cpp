@@ -282,7 +282,8 @@ void request_queue::collect_silent(entry_index completed, std::vector<request> &
 }
 
 std::optional<request_queue::completed_request>
-request_queue::complete(std::uint64_t wr_id, std::vector<request> &silent) noexcept {
+request_queue::complete(std::uint64_t wr_id, bool is_flushed,
+                        std::vector<request> &silent) noexcept {
     if (wr_id >> MARK_SHIFT != pool().mark)
         return std::nullopt;
     // Acquire: pairs with the release in take().
@@ -299,7 +300,7 @@ request_queue::complete(std::uint64_t wr_id, std::vector<request> &silent) noexc
                                       .is_dropped = match->state == entry_state::DROPPED};
     if (match->state == entry_state::POSTED) {
         try {
-            if (!match->posted.is_receive)
+            if (!is_flushed && !match->posted.is_receive)
                 queue->collect_silent(index, silent);
         } catch (const std::bad_alloc &) { // they stay until the next completion
         }

@@ -61,9 +61,10 @@ class request_queue {
         request completed;
         bool is_dropped = false; ///< its QP was reset or destroyed before
     };
-    /// The driver has completed the request. Adds to silent the unsignaled ones of the same send
-    /// queue that were surely posted before it. No value: the wr_id is not a token.
-    static std::optional<completed_request> complete(std::uint64_t wr_id,
+    /// The driver has completed the request. Unless it was flushed, adds to silent the unsignaled
+    /// ones of the same send queue that were surely posted before it; if it was, these may have
+    /// completions that another thread has polled. No value: the wr_id is not a token.
+    static std::optional<completed_request> complete(std::uint64_t wr_id, bool is_flushed,
                                                      std::vector<request> &silent) noexcept;
 
   private:

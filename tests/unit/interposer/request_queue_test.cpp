@@ -27,9 +27,9 @@ struct result {
     bool is_dropped = false;
 };
 
-result complete(std::uint64_t wr_id) {
+result complete(std::uint64_t wr_id, bool is_flushed = false) {
     std::vector<request> silent;
-    const auto match = request_queue::complete(wr_id, silent);
+    const auto match = request_queue::complete(wr_id, is_flushed, silent);
     result completed;
     for (const request &earlier : silent)
         completed.silent.push_back(earlier.wr_id);
@@ -92,9 +92,14 @@ void unsignaled_requests_before_a_completion_are_silent(void **) {
 
 void unsignaled_request_that_fails_has_its_own_completion(void **) {
     request_queue &queue = *request_queue::take();
-    const request_token first = post(queue, 1, false), second = post(queue, 2);
+    request_token first = post(queue, 1, false), second = post(queue, 2);
     assert_int_equal(complete(first).wr_id.value(), 1);
     assert_true(complete(second).silent.empty());
+    // Of two threads that poll, the one with the later completion may be the first here.
+    first = post(queue, 3, false);
+    second = post(queue, 4, false);
+    assert_true(complete(second, true).silent.empty());
+    assert_int_equal(complete(first, true).wr_id.value(), 3);
     queue.drop(0);
 }
 
@@ -141,6 +146,8 @@ void refused_request_is_forgotten(void **) {
     const request_token first = post(queue, 1, false), second = post(queue, 2, false);
     queue.cancel(second);
     assert_false(complete(second).wr_id.has_value());
+    constexpr request_token NO_TOKEN = 0;
+    queue.cancel(NO_TOKEN);
     const request_token third = post(queue, 3);
     assert_true((complete(third).silent == std::vector<std::uint64_t>{1}));
     assert_false(complete(first).wr_id.has_value());
