@@ -67,11 +67,14 @@ std::ofstream open_output(const std::string &path) {
 /// The command line prefix to run in the lab; empty to run on this machine.
 std::vector<std::string> lab_command_prefix(const emulate_options &opts,
                                             const std::string &log_folder) {
-    if (!opts.force_lab && !find_soft_device().empty())
+    if (opts.forbid_lab) {
+        if (!has_device())
+            throw not_available_error(
+                "there is no RDMA device; next: sudo softrdma up, or without --here");
         return {};
-    if (opts.forbid_lab)
-        throw not_available_error(
-            "there is no soft device (rxe, siw); next: sudo softrdma up, or without --here");
+    }
+    if (!opts.force_lab && has_soft_device())
+        return {};
     const std::string path = find_softrdma();
     fmt::print(stderr, "coherdma: {}; running in the lab: softrdma run --driver {}\n",
                opts.force_lab ? "--lab is set" : "there is no soft device (rxe, siw)",
@@ -278,7 +281,7 @@ void add_emulate(cli::command &program, int &status) {
     command.add_option("--log", opts->log_file, "Write each finding as a line of JSON")
         .type_name("FILE");
     const auto here_flag =
-        command.add_flag("--here", opts->forbid_lab, "Do not use softrdma's lab");
+        command.add_flag("--here", opts->forbid_lab, "Use this machine's devices, also real ones");
     command.add_flag("--lab", opts->force_lab, "Use the lab even if there is a soft device")
         .excludes(here_flag);
     command.add_option("--driver", opts->lab_driver, "Devices in the lab: rxe, siw or both")

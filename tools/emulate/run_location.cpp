@@ -5,6 +5,7 @@
 #include "api/plugin.hpp"
 #include "devices/devices.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -30,12 +31,17 @@ bool is_executable(const std::string &file) {
 
 } // namespace
 
-/// Opens no device: that would emulate it in this process, too.
-std::string find_soft_device() {
-    for (const coherdma::devices::device &device : coherdma::devices::list_devices())
-        if (device.driver == "rxe" || device.driver == "siw")
-            return device.name;
-    return "";
+// They open no device: that would emulate it in this process, too.
+
+bool has_device() {
+    return !coherdma::devices::list_devices().empty();
+}
+
+bool has_soft_device() {
+    const auto devices = coherdma::devices::list_devices();
+    return std::any_of(devices.begin(), devices.end(), [](const auto &device) {
+        return device.driver == "rxe" || device.driver == "siw";
+    });
 }
 
 /// COHERDMA_SOFTRDMA, else beside this program, else in PATH.

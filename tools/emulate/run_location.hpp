@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// Where the command runs: on this machine if it has a soft device, else in softrdma's lab.
+// Where the command runs: on this machine if it has a soft device or the user says so, else in
+// softrdma's lab.
 #pragma once
 
 #include <stdexcept>
@@ -14,8 +15,10 @@ struct not_available_error : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
-/// The name of a soft device, such as rxe0; "" if there is none.
-std::string find_soft_device();
+/// An RDMA device of any driver.
+bool has_device();
+/// One of rxe or siw.
+bool has_soft_device();
 
 /// The path of softrdma: COHERDMA_SOFTRDMA, else beside this program, else in PATH. Throws
 /// not_available_error.
