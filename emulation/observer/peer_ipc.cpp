@@ -5,10 +5,12 @@
 // is checked like data from the network.
 //
 // Protocol of a slot. A process takes it with the slot's lock in the file, which it has until it
-// ends, and changes the state from FREE, or that of a dead process, to IDLE. The requester, with
-// the slot's mutex, writes `request` and stores REQUESTED; the owner's thread copies the request,
-// checks its memory and changes REQUESTED to ANSWERED; the requester, in any case, ends with IDLE.
-// CLOSED is final.
+// ends, and changes the phase from FREE, or that of a dead process, to IDLE. The requester, with
+// the slot's request_mutex, writes `request` and stores REQUESTED with the next number; the owner's
+// thread copies the request, changes REQUESTED to CHECKING, checks its memory and changes CHECKING
+// to ANSWERED. The requester, in any case, ends with IDLE: if it gives up before the check begins,
+// the owner does not begin it. CLOSED is final. Each change but those of FREE and CLOSED is of the
+// state with its number, so that nothing is taken for that of another request.
 
 #include "peer_ipc.hpp"
 
@@ -21,6 +23,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <climits>
 #include <cstdio>
 #include <cstring>
@@ -40,11 +43,25 @@
 namespace coherdma::emulation::peer_ipc {
 namespace {
 
-constexpr std::uint32_t MAGIC = 0xc0e4d004; // contains the version of the layout
+constexpr std::uint32_t MAGIC = 0xc0e4d005; // contains the version of the layout
 constexpr std::size_t NUM_SLOTS = 64, MAX_RKEYS = 1024, MAX_TEXT = 192, MAX_STACK_TEXT = 3200;
-constexpr timespec ANSWER_TIMEOUT = {0, 300000000};
+/// In which the owner begins a check, or another requester ends its own; and a check ends.
+/// Processes can be stopped.
+constexpr std::chrono::milliseconds BEGIN_TIMEOUT(300), CHECK_TIMEOUT(3000);
 
-enum slot_state : std::uint32_t { FREE, IDLE, REQUESTED, ANSWERED, CLOSED };
+enum slot_phase : std::uint32_t { FREE, IDLE, REQUESTED, CHECKING, ANSWERED, CLOSED };
+/// A phase, and above it the number of the request, which wraps around.
+using slot_state = std::uint32_t;
+constexpr unsigned PHASE_BITS = 3;
+constexpr slot_state NEXT_REQUEST = slot_state{1} << PHASE_BITS;
+
+constexpr slot_phase phase_of(slot_state state) noexcept {
+    return static_cast<slot_phase>(state & (NEXT_REQUEST - 1));
+}
+/// The same request in another phase.
+constexpr slot_state in_phase(slot_state state, slot_phase phase) noexcept {
+    return (state & ~(NEXT_REQUEST - 1)) | phase;
+}
 
 struct rkey_entry {
     std::uint32_t rkey, driver_number; ///< driver_number 0: the entry is free
@@ -60,10 +77,11 @@ struct check_request {
 };
 
 struct process_slot {
-    pthread_mutex_t mutex;            ///< for requests, and protects rkeys
-    std::atomic<std::uint32_t> state; ///< a futex
-    rkey_entry rkeys[MAX_RKEYS];
+    pthread_mutex_t request_mutex; ///< one requester at a time
+    std::atomic<slot_state> state; ///< a futex
     check_request request;
+    pthread_mutex_t rkeys_mutex; ///< protects rkeys
+    rkey_entry rkeys[MAX_RKEYS];
 };
 
 struct shm_layout {
@@ -107,8 +125,10 @@ shm_layout *map_shm(int fd, const std::string &path, std::string &reason) {
         return nullptr;
     }
     std::memset(mapped, 0, sizeof(shm_layout));
-    for (process_slot &slot : shm->slots)
-        init_robust_mutex(slot.mutex);
+    for (process_slot &slot : shm->slots) {
+        init_robust_mutex(slot.request_mutex);
+        init_robust_mutex(slot.rkeys_mutex);
+    }
     shm->magic.store(MAGIC); // last: if this process dies before, the next one initializes it
     return shm;
 }
@@ -145,12 +165,11 @@ process_slot *claim_slot() noexcept {
         // no thread of the slot's former process stores to it now.
         if (!lock_slot(ipc.fd, i))
             continue;
-        // Its rkeys may still be read; the mutex orders that with the stores below.
-        const robust_lock_guard guard(slot.mutex);
-        if (!guard)
-            continue;
+        // Its rkeys may still be read; the mutex orders that with the stores below, unless the
+        // reader is stopped.
+        const robust_lock_guard guard(slot.rkeys_mutex, BEGIN_TIMEOUT);
         std::memset(slot.rkeys, 0, sizeof slot.rkeys);
-        slot.state.store(IDLE);
+        slot.state.store(in_phase(slot.state.load(), IDLE));
         return &slot;
     }
     return nullptr;
@@ -190,50 +209,78 @@ void answer_requests(process_slot &slot) noexcept {
     pthread_setname_np(pthread_self(), "coherdma-peers");
     for (;;) {
         // Acquire: pairs with the requester's release of REQUESTED, so `request` is complete.
-        const std::uint32_t state = slot.state.load(std::memory_order_acquire);
-        if (state == CLOSED)
+        slot_state state = slot.state.load(std::memory_order_acquire);
+        if (phase_of(state) == CLOSED)
             return;
-        if (state != REQUESTED) {
+        if (phase_of(state) != REQUESTED) {
             futex(slot.state, FUTEX_WAIT, state, nullptr);
             continue;
         }
-        const check_request request = slot.request; // a copy: after a timeout it may be overwritten
+        // A copy: the requester of CHECKING may give up, too. If it has given up before, the copy
+        // may be of two requests, and is not used.
+        const check_request request = slot.request;
+        const slot_state checking = in_phase(state, CHECKING);
+        // Acquire, release: the copy is complete before another requester sees CHECKING.
+        if (!slot.state.compare_exchange_strong(state, checking, std::memory_order_acq_rel))
+            continue;
         try {
             handle_request(request);
         } catch (const std::bad_alloc &) { // the access is not checked
         }
-        std::uint32_t expected = REQUESTED;
-        // Release: the copy and the check are complete before the requester sees ANSWERED.
-        slot.state.compare_exchange_strong(expected, ANSWERED, std::memory_order_release);
+        slot_state expected = checking;
+        // Release: the check is complete before the requester sees ANSWERED.
+        slot.state.compare_exchange_strong(expected, in_phase(state, ANSWERED),
+                                           std::memory_order_release);
         futex(slot.state, FUTEX_WAKE, INT_MAX, nullptr);
     }
 }
 
-/// Has the owner of the slot check its memory, and waits for the answer or ANSWER_TIMEOUT. With the
-/// mutex of the slot.
-void send_request(process_slot &slot, const check_request &request) noexcept {
-    slot.request = request;
-    // Release: pairs with the owner's acquire.
-    slot.state.store(REQUESTED, std::memory_order_release);
-    futex(slot.state, FUTEX_WAKE, INT_MAX, nullptr);
-    timespec deadline;
-    clock_gettime(CLOCK_MONOTONIC, &deadline);
-    deadline.tv_nsec += ANSWER_TIMEOUT.tv_nsec;
-    deadline.tv_sec += deadline.tv_nsec / 1000000000;
-    deadline.tv_nsec %= 1000000000;
+/// Waits while the slot is in this state, for at most the timeout. Returns the state.
+slot_state wait_while(process_slot &slot, slot_state waiting_state,
+                      std::chrono::milliseconds timeout) noexcept {
+    const timespec deadline = to_timespec(std::chrono::steady_clock::now() + timeout);
     // Acquire: pairs with the owner's release of ANSWERED.
-    while (slot.state.load(std::memory_order_acquire) == REQUESTED)
-        if (syscall(SYS_futex, &slot.state, FUTEX_WAIT_BITSET, REQUESTED, &deadline, nullptr,
+    slot_state state = slot.state.load(std::memory_order_acquire);
+    while (state == waiting_state) {
+        if (syscall(SYS_futex, &slot.state, FUTEX_WAIT_BITSET, waiting_state, &deadline, nullptr,
                     FUTEX_BITSET_MATCH_ANY) < 0 &&
             errno == ETIMEDOUT)
-            break;
-    std::uint32_t state = slot.state.load();
-    while (state != CLOSED && !slot.state.compare_exchange_weak(state, IDLE)) {
+            return slot.state.load(std::memory_order_acquire);
+        state = slot.state.load(std::memory_order_acquire);
     }
+    return state;
 }
 
-/// Whether the process of the slot has published an rkey for the memory. With the mutex of the
-/// slot.
+/// Has the owner of the slot check its memory, and waits until it has. With the request_mutex of
+/// the slot. False: it did not, in time.
+bool send_request(process_slot &slot, const check_request &request) noexcept {
+    // The former requester may have died: its check, if it has not begun, would be of a mixture.
+    // Acquire: the owner's copy of its request is complete.
+    slot_state state = slot.state.load(std::memory_order_acquire);
+    if (phase_of(state) == REQUESTED)
+        slot.state.compare_exchange_strong(state, in_phase(state, IDLE), std::memory_order_acq_rel);
+    slot.request = request;
+    slot_state requested;
+    do {
+        if (phase_of(state) == CLOSED)
+            return true; // nothing uses its memory any more
+        requested = in_phase(state + NEXT_REQUEST, REQUESTED);
+        // Release: pairs with the owner's acquire.
+    } while (!slot.state.compare_exchange_weak(state, requested, std::memory_order_release));
+    futex(slot.state, FUTEX_WAKE, INT_MAX, nullptr);
+    state = wait_while(slot, requested, BEGIN_TIMEOUT);
+    // If it begins now, the exchange fails, and the check is awaited.
+    if (state == requested && slot.state.compare_exchange_strong(state, in_phase(requested, IDLE)))
+        return false;
+    state = wait_while(slot, in_phase(requested, CHECKING), CHECK_TIMEOUT);
+    const bool is_answered = state != in_phase(requested, CHECKING);
+    while (phase_of(state) != CLOSED &&
+           !slot.state.compare_exchange_weak(state, in_phase(requested, IDLE))) {
+    }
+    return is_answered;
+}
+
+/// Whether the process of the slot has published an rkey for the memory. With its rkeys_mutex.
 bool has_memory(const process_slot &slot, std::uint32_t driver_number, std::uint32_t rkey,
                 std::uint64_t remote_addr, std::uint64_t length) noexcept {
     for (const rkey_entry &entry : slot.rkeys)
@@ -302,16 +349,20 @@ void reset_after_fork() {
 void close_slot() noexcept {
     if (ipc.own_slot == nullptr)
         return;
-    const robust_lock_guard guard(ipc.own_slot->mutex);
+    // The requester that has it is answered first, unless it is stopped.
+    const robust_lock_guard guard(ipc.own_slot->request_mutex, CHECK_TIMEOUT);
     ipc.own_slot->state.store(CLOSED);
     futex(ipc.own_slot->state, FUTEX_WAKE, INT_MAX, nullptr);
 }
+
+// Only the owner changes rkeys, and it checks what a request names: if a stopped reader has the
+// mutex, it goes on without.
 
 /// Lets peers find memory of this process. Called without the mutexes of devices.hpp.
 void publish_rkey(std::uint32_t driver_number, std::uint32_t rkey, const keyed_memory &memory) {
     if (ipc.own_slot == nullptr)
         return;
-    const robust_lock_guard guard(ipc.own_slot->mutex);
+    const robust_lock_guard guard(ipc.own_slot->rkeys_mutex, BEGIN_TIMEOUT);
     for (rkey_entry &entry : ipc.own_slot->rkeys)
         if (entry.driver_number == 0) {
             entry = {rkey, driver_number, memory.iova, memory.range.size()};
@@ -324,10 +375,18 @@ void publish_rkey(std::uint32_t driver_number, std::uint32_t rkey, const keyed_m
 void withdraw_rkey(std::uint32_t driver_number, std::uint32_t rkey) noexcept {
     if (ipc.own_slot == nullptr)
         return;
-    const robust_lock_guard guard(ipc.own_slot->mutex);
+    const robust_lock_guard guard(ipc.own_slot->rkeys_mutex, BEGIN_TIMEOUT);
     for (rkey_entry &entry : ipc.own_slot->rkeys)
         if (entry.driver_number == driver_number && entry.rkey == rkey)
             entry = {};
+}
+
+/// A request was not checked. Said once.
+static void note_unchecked() {
+    static std::atomic<bool> is_noted = false;
+    if (!is_noted.exchange(true))
+        process_state().log.note("a process did not check a request on its memory in time: it, or "
+                                 "another one that has sent it a request, is stopped or slow");
 }
 
 /// If exactly one other process has this memory: has it check the memory, and waits for the answer.
@@ -338,10 +397,10 @@ void request_check(std::uint32_t driver_number, std::uint32_t rkey, std::uint64_
     process_slot *owner = nullptr;
     for (unsigned i = 0; i < NUM_SLOTS; ++i) {
         process_slot &slot = ipc.shm->slots[i];
-        const std::uint32_t state = slot.state.load();
-        if (&slot == ipc.own_slot || state == FREE || state == CLOSED)
+        const slot_phase phase = phase_of(slot.state.load());
+        if (&slot == ipc.own_slot || phase == FREE || phase == CLOSED)
             continue;
-        const robust_lock_guard guard(slot.mutex);
+        const robust_lock_guard guard(slot.rkeys_mutex, BEGIN_TIMEOUT);
         if (!guard || !has_memory(slot, driver_number, rkey, remote_addr, length) ||
             !is_slot_locked(ipc.fd, i))
             continue;
@@ -359,9 +418,9 @@ void request_check(std::uint32_t driver_number, std::uint32_t rkey, std::uint64_
     request.opcode = static_cast<std::uint32_t>(opcode);
     std::snprintf(request.text, sizeof request.text, "%s", access.text.c_str());
     std::snprintf(request.stack, sizeof request.stack, "%s", stack_text_of(access.stack).c_str());
-    const robust_lock_guard guard(owner->mutex);
-    if (guard)
-        send_request(*owner, request);
+    const robust_lock_guard guard(owner->request_mutex, CHECK_TIMEOUT);
+    if (!guard || !send_request(*owner, request))
+        note_unchecked();
 }
 
 } // namespace coherdma::emulation::peer_ipc

@@ -22,12 +22,12 @@ void close_slot() noexcept;
 void reset_after_fork();
 
 /// Must be called without the mutexes of devices.hpp: the thread that answers takes them while
-/// a peer holds the mutex of the slot.
+/// a peer waits for it.
 void publish_rkey(std::uint32_t driver_number, std::uint32_t rkey, const keyed_memory &);
 void withdraw_rkey(std::uint32_t driver_number, std::uint32_t rkey) noexcept;
 
-/// If exactly one other process has this memory: has it check the memory, and waits for the answer
-/// for at most 0.3 s.
+/// If exactly one other process has this memory: has it check the memory, and waits for the answer:
+/// for seconds if that process, or another one with a request for it, is stopped.
 void request_check(std::uint32_t driver_number, std::uint32_t rkey, std::uint64_t remote_addr,
                    std::uint64_t length, ibv_wr_opcode, const mem_access &);
 

@@ -6,6 +6,13 @@
 
 namespace coherdma::emulation {
 
+timespec to_timespec(std::chrono::steady_clock::time_point time) noexcept {
+    using namespace std::chrono;
+    const auto whole = time_point_cast<seconds>(time);
+    return {.tv_sec = whole.time_since_epoch().count(),
+            .tv_nsec = duration_cast<nanoseconds>(time - whole).count()};
+}
+
 void init_robust_mutex(pthread_mutex_t &mutex) noexcept {
     pthread_mutexattr_t attr;
     pthread_mutexattr_init(&attr);
@@ -16,11 +23,21 @@ void init_robust_mutex(pthread_mutex_t &mutex) noexcept {
 }
 
 robust_lock_guard::robust_lock_guard(pthread_mutex_t &mutex) noexcept
+    : mutex_(mutex)
+    , is_locked_(is_locked_by(pthread_mutex_lock(&mutex_))) {}
+
+robust_lock_guard::robust_lock_guard(pthread_mutex_t &mutex,
+                                     std::chrono::milliseconds timeout) noexcept
     : mutex_(mutex) {
-    const int error = pthread_mutex_lock(&mutex_);
+    const timespec deadline = to_timespec(std::chrono::steady_clock::now() + timeout);
+    is_locked_ = is_locked_by(pthread_mutex_clocklock(&mutex_, CLOCK_MONOTONIC, &deadline));
+}
+
+/// What a function that locks it has returned.
+bool robust_lock_guard::is_locked_by(int error) noexcept {
     if (error == EOWNERDEAD)
         pthread_mutex_consistent(&mutex_);
-    is_locked_ = error == 0 || error == EOWNERDEAD;
+    return error == 0 || error == EOWNERDEAD;
 }
 
 robust_lock_guard::~robust_lock_guard() {

@@ -146,3 +146,45 @@ sys.exit(max(side.wait() for side in sides) > 1)' "$1" "$BUILD/tests/system/cohe
     echo "$stderr"
     [[ $stderr == *"are not checked: $shm belongs to user 0, not to user 65534; as root: rm $shm"* ]]
 }
+
+# A FIFO as the log, in which there is no room: the owner of the memory stops in the middle of its first check.
+fill_fifo() {
+    mkfifo log
+    exec {fifo}<>log
+    /usr/bin/python3 -c 'import os
+fd = os.open("log", os.O_WRONLY | os.O_NONBLOCK)
+try:
+    while True:
+        os.write(fd, b"\n" * 4096)
+except BlockingIOError:
+    pass'
+}
+is_check_blocked() { # the thread that checks is in write()
+    local task number
+    while read -r task; do
+        read -r number _ <"${task%/comm}/syscall" || continue
+        [[ $number != "$write_number" ]] || return 0
+    done < <(grep -lx coherdma-peers /proc/[0-9]*/task/[0-9]*/comm 2>/dev/null)
+    return 1
+}
+@test "a check that takes longer than it takes to begin one is awaited, and those behind it are made" {
+    local write_number=1 first number fifo reader program
+    [[ $(uname -m) == x86_64 ]] || write_number=64
+    program=$BUILD/tests/system/coherdma/emulation/synced
+    number=$("$program" --list rxe | awk '$2 == "threads" && $3 == "server" && $4 == "read" { print $1 }')
+    cd "$BATS_TEST_TMPDIR"
+    fill_fifo
+    COHERDMA_EMULATE_LOG=$PWD/log "$program" --without "$number" --only threads --rounds 8 "$device" \
+        "$(device_fact rxe ADDRESS)" >out 2>&1 {fifo}>&- 3>&- &
+    first=$!
+    wait_until is_check_blocked
+    sleep 1 # more than three times as long as a requester waits for the check to begin
+    grep -v '^$' log >lines {fifo}>&- 3>&- &
+    reader=$!
+    wait "$first" && return 1
+    exec {fifo}>&-
+    wait "$reader"
+    cat out
+    grep -q '^ *32  unsynced-read ' out # 4 threads, 8 rounds
+    run ! grep 'in time' out
+}
