@@ -22,6 +22,17 @@ void init_robust_mutex(pthread_mutex_t &mutex) noexcept {
     pthread_mutexattr_destroy(&attr);
 }
 
+/// After a timeout, glibc leaves the mutex noted as the one that this thread is about to lock. If
+/// the thread then ended, the kernel would take the mutex from a thread with the same number in
+/// another PID namespace. Locking another one replaces the note.
+static void forget_pending_mutex() noexcept {
+    pthread_mutex_t other;
+    init_robust_mutex(other);
+    pthread_mutex_lock(&other);
+    pthread_mutex_unlock(&other);
+    pthread_mutex_destroy(&other);
+}
+
 robust_lock_guard::robust_lock_guard(pthread_mutex_t &mutex) noexcept
     : mutex_(mutex)
     , is_locked_(is_locked_by(pthread_mutex_lock(&mutex_))) {}
@@ -30,7 +41,10 @@ robust_lock_guard::robust_lock_guard(pthread_mutex_t &mutex,
                                      std::chrono::milliseconds timeout) noexcept
     : mutex_(mutex) {
     const timespec deadline = to_timespec(std::chrono::steady_clock::now() + timeout);
-    is_locked_ = is_locked_by(pthread_mutex_clocklock(&mutex_, CLOCK_MONOTONIC, &deadline));
+    const int error = pthread_mutex_clocklock(&mutex_, CLOCK_MONOTONIC, &deadline);
+    is_locked_ = is_locked_by(error);
+    if (error == ETIMEDOUT)
+        forget_pending_mutex();
 }
 
 /// What a function that locks it has returned.

@@ -5,13 +5,11 @@
 
 #include "cache_fixture.hpp"
 #include "core/memory/shared_mappings.hpp"
+#include "pid_namespace.hpp"
 
 #include <csignal>
 #include <fcntl.h>
-#include <functional>
-#include <sched.h>
 #include <sys/file.h>
-#include <sys/mount.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -275,29 +273,6 @@ void lock_recovered_after_owner_death(void **) {
     assert_int_equal(*reused->copy_of(pages.bytes[0] + 16), CPU_DATA);
     close(ready[0]);
     close(ready[1]);
-}
-
-/// Runs the function in a process of another PID namespace, with its own /proc. Returns the status
-/// of that process, or NOT_PERMITTED.
-constexpr int NOT_PERMITTED = 77;
-int run_in_pid_namespace(const std::function<int()> &function) {
-    const pid_t child = fork();
-    if (child == 0) {
-        if (unshare(CLONE_NEWPID | CLONE_NEWNS) != 0)
-            _exit(NOT_PERMITTED);
-        const pid_t init = fork();
-        if (init == 0) {
-            const bool has_proc = mount("none", "/", "none", MS_REC | MS_PRIVATE, nullptr) == 0 &&
-                                  mount("proc", "/proc", "proc", 0, nullptr) == 0;
-            _exit(has_proc ? function() : NOT_PERMITTED);
-        }
-        int status = 0;
-        _exit(waitpid(init, &status, 0) == init && WIFEXITED(status) ? WEXITSTATUS(status) : 1);
-    }
-    int status = 0;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFEXITED(status));
-    return WEXITSTATUS(status);
 }
 
 /// Containers can have one /dev/shm, and each its process IDs.
