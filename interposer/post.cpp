@@ -50,7 +50,7 @@ class posted_list {
         wr_type *bad_copy = &untouched;
         int error;
         {
-            const post_in_progress post(queue_, wrs_, false);
+            const post_in_progress post(queue_, wrs_, request_tokens::ADD);
             for (std::size_t i = 0; i < wrs_.size(); ++i) {
                 posted_wr &added = wrs_[i];
                 added.copy.wr_id = added.token != 0 ? added.token : added.posted.wr_id;
@@ -182,7 +182,7 @@ int bind_mw(ibv_qp *qp, ibv_mw *mw, ibv_mw_bind *bind) {
     ibv_mw_bind copy = *bind;
     int error;
     {
-        const post_in_progress post(record->sends, sends, false);
+        const post_in_progress post(record->sends, sends, request_tokens::ADD);
         if (token != 0)
             copy.wr_id = token;
         const unobserved_scope scope;

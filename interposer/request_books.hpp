@@ -16,6 +16,9 @@ namespace coherdma::interposer {
 /// A wr_id that the driver gets: which queue and which entry of it. 0: none.
 using request_token = std::uint64_t;
 
+/// Of requests that are posted: they have them by add(), or get them now.
+enum class request_tokens : unsigned char { HAVE, ADD };
+
 struct posted_request {
     request posted;
     request_token token = 0; ///< 0: no memory, so the request cannot be followed
@@ -38,14 +41,13 @@ class request_queue {
     /// A request that the driver gets before it is posted. 0: no memory, so it cannot be followed.
     request_token add(const request &) noexcept;
     /// The driver is about to post these requests, in this order, by one call. Returns a number for
-    /// end_post(); 0: no memory, so they are not followed. requests: a range of posted_request;
-    /// are_added: they have their tokens by add(), and get them here otherwise.
+    /// end_post(); 0: no memory, so they are not followed. requests: a range of posted_request.
     template <class range>
-    std::uint64_t begin_post(range &requests, bool are_added) noexcept {
+    std::uint64_t begin_post(range &requests, request_tokens tokens) noexcept {
         const std::lock_guard guard(mutex_);
         const std::uint64_t post_number = begin_post_call();
         for (posted_request &posted : requests) {
-            if (!are_added)
+            if (tokens == request_tokens::ADD)
                 posted.token = add_entry(posted.posted);
             if (post_number != 0)
                 append_posted(posted.token);
@@ -108,9 +110,9 @@ class post_in_progress {
   public:
     /// As request_queue::begin_post(). queue: nullptr: its requests are not followed.
     template <class range>
-    post_in_progress(request_queue *queue, range &requests, bool are_added) noexcept
+    post_in_progress(request_queue *queue, range &requests, request_tokens tokens) noexcept
         : queue_(queue)
-        , number_(queue != nullptr ? queue->begin_post(requests, are_added) : 0) {}
+        , number_(queue != nullptr ? queue->begin_post(requests, tokens) : 0) {}
     ~post_in_progress() {
         if (queue_ != nullptr)
             queue_->end_post(number_);

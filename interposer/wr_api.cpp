@@ -333,7 +333,8 @@ int wr_complete(ibv_qp_ex *qp) {
     record.builder.batch.clear();
     int error;
     {
-        const post_in_progress post(batch.empty() ? nullptr : record.sends, batch, true);
+        const post_in_progress post(batch.empty() ? nullptr : record.sends, batch,
+                                    request_tokens::HAVE);
         error = record.driver_ex->qp.wr_complete(qp); // another thread may have the builder then
     }
     if (error != 0) {

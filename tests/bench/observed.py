@@ -37,18 +37,23 @@ RUNS = (
 PORT = 18515
 
 
-def run_pair(program: str, options: list[str], device: str, address: str, observed: bool) -> str:
+def run_once(program: str, options: list[str], device: str, address: str, observed: bool) -> str:
     """Runs server and client; returns the client's last line of numbers."""
     environment = {**os.environ, **(OBSERVED if observed else {})}
     command = [program, "-R", "-F", "-d", device, *options]
     with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) as server:
-        while subprocess.run([ROOT / "tests/system/lib/is_listening", str(PORT)]).returncode != 0:
-            if server.poll() is not None:
-                sys.exit(f"{program}: the server has ended with {server.returncode}")
-            time.sleep(0.02)
-        client = subprocess.run(
-            [*command, address], env=environment, capture_output=True, text=True, timeout=120
-        )
+        try:
+            while subprocess.run([ROOT / "tests/system/lib/is_listening", str(PORT)]).returncode:
+                if server.poll() is not None:
+                    sys.exit(f"{program}: the server has ended with {server.returncode}")
+                time.sleep(0.02)
+            client = subprocess.run(
+                [*command, address], env=environment, capture_output=True, text=True, timeout=120
+            )
+            if client.returncode == 0:
+                server.wait(timeout=120)
+        finally:
+            server.kill()  # nothing, if it has ended
     if client.returncode != 0 or server.returncode != 0:
         sys.exit(f"{program}: exit status {client.returncode}\n{client.stdout}{client.stderr}")
     rows = [line for line in client.stdout.splitlines() if line.strip()[:1].isdigit()]
@@ -63,7 +68,7 @@ def measure(driver: str, num_pairs: int) -> list[dict[str, Any]]:
         values: dict[bool, list[float]] = {False: [], True: []}
         for round_index in range(num_pairs):
             for observed in (False, True) if round_index % 2 == 0 else (True, False):
-                row = run_pair(program, options, device, address, observed)
+                row = run_once(program, options, device, address, observed)
                 values[observed].append(float(row.split()[column]))
         costs = [
             bare / observed if more_is_better else observed / bare

@@ -245,7 +245,7 @@ int run_session(const emulate_options &opts, const std::vector<std::string> &arg
 
 void add_emulate(cli::command &program, int &status) {
     auto command = program.add_subcommand(
-        "emulate", "Run a program with soft devices emulated as non-coherent");
+        "emulate", "Run a program with its RDMA devices emulated as non-coherent");
     const auto opts = std::make_shared<emulate_options>();
     auto add_list = [&](const char *name, std::vector<std::string> &values,
                         const char *description) {

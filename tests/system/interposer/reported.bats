@@ -21,7 +21,7 @@ run_observed() {
         "$(observed client "${3//@/$address}")"
 }
 set_device() { # DRIVER
-    driver=$1 address=$(device_fact "$1" ADDRESS) device=$(device_fact "$1" DEVICE)
+    address=$(device_fact "$1" ADDRESS) device=$(device_fact "$1" DEVICE)
 }
 
 # perftest's row begins with the size and the number of iterations.

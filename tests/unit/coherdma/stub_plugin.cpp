@@ -52,20 +52,18 @@ void sync_for_device(const range *ranges, std::size_t count, bool device_writes)
 void sync_for_cpu(const range *ranges, std::size_t count) noexcept {
     add_to_first_bytes(ranges, count, 0x40);
 }
-const emulated_cache CACHE = {.size = sizeof CACHE,
-                              .check_mapped = check_mapped,
-                              .mode = mode,
-                              .line_size = line_size,
-                              .ops = &OPS,
-                              .sync_for_device = sync_for_device,
-                              .sync_for_cpu = sync_for_cpu};
-const emulated_cache OTHER_RELEASE = {.size = sizeof CACHE + 8,
-                                      .check_mapped = check_mapped,
-                                      .mode = mode,
-                                      .line_size = line_size,
-                                      .ops = &OPS,
-                                      .sync_for_device = sync_for_device,
-                                      .sync_for_cpu = sync_for_cpu};
+/// size: of the struct, as that release has it.
+constexpr emulated_cache make_cache(std::uint32_t size) noexcept {
+    return {.size = size,
+            .check_mapped = check_mapped,
+            .mode = mode,
+            .line_size = line_size,
+            .ops = &OPS,
+            .sync_for_device = sync_for_device,
+            .sync_for_cpu = sync_for_cpu};
+}
+const emulated_cache CACHE = make_cache(sizeof(emulated_cache));
+const emulated_cache OTHER_RELEASE = make_cache(sizeof(emulated_cache) + 8);
 
 } // namespace
 

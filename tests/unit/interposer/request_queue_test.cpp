@@ -44,9 +44,8 @@ result complete(std::uint64_t wr_id, bool is_flushed = false) {
 struct post_call {
     post_call(request_queue &queue, std::uint64_t wr_id, bool is_signaled)
         : requests{{{.posted = make_send(wr_id, is_signaled)}}}
-        , number(queue.begin_post(requests, ARE_ADDED)) {}
+        , number(queue.begin_post(requests, request_tokens::ADD)) {}
 
-    static constexpr bool ARE_ADDED = false;
     std::array<posted_request, 1> requests;
     std::uint64_t number;
 };
@@ -95,11 +94,12 @@ void unsignaled_request_that_fails_has_its_own_completion(void **) {
     request_token first = post(queue, 1, false), second = post(queue, 2);
     assert_int_equal(complete(first).wr_id.value(), 1);
     assert_true(complete(second).silent.empty());
+    constexpr bool IS_FLUSHED = true;
     // Of two threads that poll, the one with the later completion may be the first here.
     first = post(queue, 3, false);
     second = post(queue, 4, false);
-    assert_true(complete(second, true).silent.empty());
-    assert_int_equal(complete(first, true).wr_id.value(), 3);
+    assert_true(complete(second, IS_FLUSHED).silent.empty());
+    assert_int_equal(complete(first, IS_FLUSHED).wr_id.value(), 3);
     queue.drop(0);
 }
 
@@ -135,7 +135,7 @@ void receives_are_not_silent(void **) {
     request receive = make_send(1, false);
     receive.is_receive = true;
     std::array<posted_request, 2> receives = {{{.posted = receive}, {.posted = receive}}};
-    queue.end_post(queue.begin_post(receives, post_call::ARE_ADDED));
+    queue.end_post(queue.begin_post(receives, request_tokens::ADD));
     assert_true(complete(receives[1].token).silent.empty());
     assert_true(complete(receives[0].token).silent.empty());
     queue.drop(0);
