@@ -32,6 +32,13 @@ const char *kind_name(finding_kind) noexcept;
 /// The sync that would have helped: "sync after the Write".
 const char *missing_sync(finding_kind) noexcept;
 
+/// What a finding does not show.
+enum class finding_doubt : std::uint8_t {
+    NONE,        ///< certain: the order of calls is wrong, and the bytes of the two copies differ
+    SAME_BYTES,  ///< possible: the order is wrong, but the bytes were the same
+    MAYBE_UNREAD ///< possible: the bytes differ, but the program may never have read them
+};
+
 /// A work request of a peer or of this process, or a sync.
 struct mem_access {
     std::string
@@ -58,6 +65,7 @@ struct history_event;
 /// What is reported of adjacent lines: a sync is missing, or was not needed.
 struct finding {
     finding_kind kind = finding_kind::CONFLICT;
+    finding_doubt doubt = finding_doubt::NONE;
     memory_region mr;
     addr_range range;              ///< contiguous lines
     std::uintptr_t first_diff = 0; ///< the first byte that differs
