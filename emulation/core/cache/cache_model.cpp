@@ -106,6 +106,8 @@ int cache_model::add_mr(memory_region &mr, std::vector<page_mapping> &mappings) 
     int copy_error = 0;
     const auto copy_program = [&](addr_range added, page_extent &extent) {
         unsigned char *const device = extent.device + (added.begin - extent.pages.begin);
+        if (extent.shared == nullptr) // another process may sync shared memory
+            never_synced_.add(added);
         if (copy_error == 0)
             copy_error = program_memory::read(added.begin, device, added.size());
         for (std::uintptr_t addr = added.begin; addr < added.end && copy_error == 0;
@@ -174,18 +176,21 @@ void cache_model::remove_mr(std::uint32_t mr_number) {
                      });
     };
     { // reports name the writes, which are forgotten after this block
+        const range_set known_writes = find_known_writes(lines);
         line_reporter stale_lines(*this, nullptr), discarded(*this, nullptr);
         visit_lines_as_event(event_kind::DEREG_MR, pages, capture_caller(), [&](cache_line &line) {
             const bool is_in_mr = !intersection(lines, line.range()).empty();
             const bool is_reported =
-                is_in_mr && is_last_mr(line) && report_if_stale(line, stale_lines);
+                is_in_mr && is_last_mr(line) && report_if_stale(line, known_writes, stale_lines);
             if (!page_store_.is_last_ref(*line.extent, line.addr))
                 return; // another MR or process has the page
             discard_changes(line, is_reported, discarded);
             poisoned_.erase(line.addr);
+            never_synced_.remove(line.range());
         });
     }
-    forget_writes(it->second.range);
+    if (overlapping.empty())
+        forget_writes(it->second.range);
     marks_.remove_all(round_out(it->second.range, config_.line_size));
     page_store_.put_pages(pages);
     mrs_.erase(it);
@@ -204,13 +209,19 @@ void cache_model::discard_changes(cache_line &line, bool is_reported, line_repor
 
 /// Reports a line that the device wrote and the program has not fetched, unless it is in conflict
 /// and the peer's request was reported. Returns whether it is reported now.
-bool cache_model::report_if_stale(const cache_line &line, line_reporter &stale_lines) {
-    if (!line.is_stale())
-        return false;
-    if (!is_dirty(line)) {
-        stale_lines.add(kind_by_writer(line, finding_kind::STALE), line);
+/// known_writes: find_known_writes() of the line.
+bool cache_model::report_if_stale(const cache_line &line, const range_set &known_writes,
+                                  line_reporter &stale_lines) {
+    const bool is_stale = line.is_stale();
+    // Another process may have synced shared memory.
+    const bool is_unsynced = line.extent->shared == nullptr && known_writes.overlaps(line.range());
+    if (!is_dirty(line) && (is_stale || is_unsynced)) {
+        stale_lines.add(kind_by_writer(line, finding_kind::STALE), line,
+                        is_stale ? finding_doubt::MAYBE_UNREAD : finding_doubt::SAME_BYTES);
         return true;
     }
+    if (!is_stale)
+        return false;
     const recorded_write *const write = find_last_write(line.range());
     if (write != nullptr && write->reported)
         return false;
@@ -250,6 +261,7 @@ void cache_model::writeback_range(event_kind kind, addr_range range, bool report
     line_reporter conflicts(*this, nullptr), redundant(*this, nullptr);
     bool is_needed = false;
     remember_synced_range(range);
+    forget_never_synced(range);
     visit_lines_as_event(kind, range, capture_caller(), [&](cache_line &line) {
         is_needed = is_needed || is_dirty(line);
         writeback(line, conflicts);
@@ -264,10 +276,12 @@ void cache_model::writeback_invalidate_range(event_kind kind, addr_range range,
     line_reporter conflicts(*this, nullptr), unsynced(*this, nullptr), redundant(*this, nullptr);
     bool is_needed = false;
     remember_synced_range(range);
+    forget_never_synced(range);
     visit_lines_as_event(kind, range, capture_caller(), [&](cache_line &line) {
         is_needed = is_needed || is_dirty(line) || line.is_stale();
-        if (kind == event_kind::SYNC_FOR_DEVICE && is_unsynced_sink(line, range))
-            unsynced.add(finding_kind::STALE_SINK, line);
+        if (kind == event_kind::SYNC_FOR_DEVICE)
+            if (const auto doubt = unsynced_sink_doubt(line, range))
+                unsynced.add(finding_kind::STALE_SINK, line, *doubt);
         writeback(line, conflicts);
         fetch(line);
     });
@@ -329,6 +343,7 @@ void cache_model::writeback_sink(addr_range range) {
 void cache_model::writeback_local(event_kind kind, addr_range range) {
     const lock_guard guard(mutex_);
     line_reporter conflicts(*this, nullptr);
+    forget_never_synced(range);
     visit_lines_as_event(kind, range, {}, [&](cache_line &line) { writeback(line, conflicts); });
 }
 
@@ -362,6 +377,7 @@ void cache_model::on_process_end() {
     std::uintptr_t visited_end = 0; // MRs may overlap, or share a page: each line is visited once
     for (const auto &[begin, end] : end_by_begin) {
         const addr_range pages = round_out({begin, end}, page_size());
+        const range_set known_writes = find_known_writes(pages);
         line_reporter stale_lines(*this, nullptr), discarded(*this, nullptr);
         visit_lines_as_event(event_kind::EXIT,
                              {std::max(visited_end, pages.begin), std::max(visited_end, pages.end)},
@@ -369,7 +385,8 @@ void cache_model::on_process_end() {
                                  // Another process that shares the page may still sync it.
                                  if (!page_store_.has_no_other_holder(*line.extent, line.addr))
                                      return;
-                                 const bool is_reported = report_if_stale(line, stale_lines);
+                                 const bool is_reported =
+                                     report_if_stale(line, known_writes, stale_lines);
                                  if (line.extent->shared != nullptr)
                                      discard_changes(line, is_reported, discarded);
                              });

@@ -7,18 +7,22 @@
 
 #include "checker_marks.hpp"
 #include "core/findings/event_history.hpp"
+#include "core/memory/range_set.hpp"
 #include "core/settings.hpp"
 #include "line_hash.hpp"
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <list>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <random>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace coherdma::emulation {
@@ -92,6 +96,8 @@ class cache_model {
 
     /// At each post and poll: moves or poisons lines if the mode does so.
     void on_post_or_poll();
+    /// After each completion without an error: the program may know of all earlier requests.
+    void on_completion() noexcept { num_completions_.fetch_add(1, std::memory_order_relaxed); }
     /// After a completion with data, which may be a message that a peer has written: marks what it
     /// wrote.
     void on_data_received();
@@ -112,9 +118,11 @@ class cache_model {
     struct recorded_write { ///< not fetched since
         addr_range range;
         mem_access request;
-        bool reported;         ///< as a finding: the program had changed the memory, too
-        bool marked = false;   ///< for a memory checker
-        bool is_local = false; ///< of a request of the program; else of a peer
+        bool reported;                ///< as a finding: the program had changed the memory, too
+        bool was_in_conflict = false; ///< a line of it: a finding, when the program synced it
+        bool marked = false;          ///< for a memory checker
+        bool is_local = false;        ///< of a request of the program; else of a peer
+        std::uint64_t num_completions_before = 0; ///< value of num_completions_
     };
     // All these are called with mutex_.
 
@@ -126,7 +134,7 @@ class cache_model {
     [[nodiscard]] line_state state_of(const cache_line &) const;
     void update_if_equal(cache_line &);
     void drop_poison_and_marks(std::uintptr_t line_addr);
-    bool report_if_stale(const cache_line &, line_reporter &);
+    bool report_if_stale(const cache_line &, const range_set &known_writes, line_reporter &);
     void discard_changes(cache_line &, bool is_reported, line_reporter &);
     [[nodiscard]] bool reports_redundant() const noexcept;
     [[nodiscard]] bool is_dirty(const cache_line &) const;
@@ -141,10 +149,17 @@ class cache_model {
     [[nodiscard]] mem_access capture_caller() const;
     void remember_synced_range(addr_range);
     [[nodiscard]] const recorded_write *find_last_write(addr_range) const;
+    [[nodiscard]] recorded_write *find_last_write(addr_range range) {
+        return const_cast<recorded_write *>(std::as_const(*this).find_last_write(range));
+    }
     void record_write(recorded_write);
     void forget_writes(addr_range);
+    [[nodiscard]] range_set find_known_writes(addr_range lines) const;
+    void forget_never_synced(addr_range bytes);
+    [[nodiscard]] bool was_filled_before_registration(const cache_line &, addr_range bytes) const;
     [[nodiscard]] finding_kind kind_by_writer(const cache_line &, finding_kind) const;
-    [[nodiscard]] bool is_unsynced_sink(const cache_line &, addr_range bytes) const;
+    [[nodiscard]] std::optional<finding_doubt> unsynced_sink_doubt(const cache_line &,
+                                                                   addr_range bytes) const;
     [[nodiscard]] memory_region find_mr(addr_range) const;
     void writeback_range(event_kind, addr_range, bool report_redundant);
     void writeback_invalidate_range(event_kind, addr_range, bool report_redundant);
@@ -164,7 +179,9 @@ class cache_model {
     page_store page_store_;
     std::map<std::uint32_t, memory_region> mrs_; ///< by number
     std::uint32_t next_mr_number_ = 1;
-    std::list<recorded_write> writes_; ///< latest first
+    std::list<recorded_write> writes_;               ///< latest first
+    std::atomic<std::uint64_t> num_completions_ = 0; ///< that the program has polled
+    range_set never_synced_; ///< lines that no sync has had since their pages were registered
     event_history history_;
     std::deque<addr_range> synced_ranges_; ///< by the program, latest first
     std::unordered_map<std::uintptr_t, std::uint64_t>

@@ -31,9 +31,11 @@ void cache_model::writeback(cache_line &line, line_reporter &conflicts) {
         return;
     if (line.is_stale()) {
         // The conflict may have been reported at the peer's request already.
-        const recorded_write *const write = find_last_write(line.range());
+        recorded_write *const write = find_last_write(line.range());
         if (write == nullptr || !write->reported)
             conflicts.add(kind_by_writer(line, finding_kind::CONFLICT), line);
+        if (write != nullptr)
+            write->was_in_conflict = true;
     }
     line.copy_to_device(line.program_bytes.data());
     line.device_bytes = line.program_bytes;

@@ -20,7 +20,11 @@ void cache_model::check_local_source(addr_range range, const mem_access &request
     visit_lines_as_event(event_kind::REQUEST_SOURCE, range, request, [&](cache_line &line) {
         if (is_dirty(line) && line.differs_in(range))
             dirty.add(finding_kind::UNSYNCED_SOURCE, line);
+        else if (was_filled_before_registration(line, range))
+            dirty.add(finding_kind::UNSYNCED_SOURCE, line, finding_doubt::SAME_BYTES);
     });
+    dirty.report_pending();
+    forget_never_synced(range); // said once
 }
 
 /// A request that this program posts writes this memory: reports lines that the program has changed
@@ -32,11 +36,14 @@ bool cache_model::check_local_sink(addr_range range, const mem_access &request) 
     line_reporter dirty(*this, &request);
     bool is_reported = false;
     visit_lines_as_event(event_kind::REQUEST_SINK, range, request, [&](cache_line &line) {
-        if (!is_dirty(line))
-            return;
-        dirty.add(finding_kind::UNSYNCED_SINK, line);
-        is_reported = true;
+        if (is_dirty(line))
+            dirty.add(finding_kind::UNSYNCED_SINK, line);
+        else if (was_filled_before_registration(line, range))
+            dirty.add(finding_kind::UNSYNCED_SINK, line, finding_doubt::SAME_BYTES);
+        is_reported = is_reported || is_dirty(line);
     });
+    dirty.report_pending();
+    forget_never_synced(range); // said once
     return is_reported;
 }
 
@@ -45,15 +52,11 @@ void cache_model::record_local_write(addr_range bytes, const mem_access &request
     if (bytes.empty())
         return;
     const lock_guard guard(mutex_);
-    bool is_stale = false;
     visit_lines_as_event(event_kind::REQUEST_COMPLETE, bytes, request, [&](cache_line &line) {
-        is_stale = is_stale || line.is_stale();
         if (config_.mode == cache_mode::POISON)
             poison_line(line);
     });
-    if (is_stale)
-        record_write(
-            {.range = bytes, .request = request, .reported = is_reported, .is_local = true});
+    record_write({.range = bytes, .request = request, .reported = is_reported, .is_local = true});
 }
 
 /// The kind of a finding on a line that the device wrote.
@@ -64,13 +67,16 @@ finding_kind cache_model::kind_by_writer(const cache_line &line, finding_kind ki
     return kind == finding_kind::CONFLICT ? finding_kind::CONFLICT_SINK : finding_kind::STALE_SINK;
 }
 
-/// Whether the program gives these bytes to the device again, and has not synced what the device
-/// wrote there for a request that has completed.
-bool cache_model::is_unsynced_sink(const cache_line &line, addr_range bytes) const {
-    if (!line.is_stale() || is_dirty(line))
-        return false;
+/// If the program gives these bytes to the device again, and has not synced what the device wrote
+/// there for a request that has completed: what is not certain about that.
+std::optional<finding_doubt> cache_model::unsynced_sink_doubt(const cache_line &line,
+                                                              addr_range bytes) const {
+    if (is_dirty(line))
+        return std::nullopt;
     const recorded_write *const write = find_last_write(line.range());
-    return write != nullptr && write->is_local && !intersection(write->range, bytes).empty();
+    if (write == nullptr || !write->is_local || intersection(write->range, bytes).empty())
+        return std::nullopt;
+    return line.is_stale() ? finding_doubt::MAYBE_UNREAD : finding_doubt::SAME_BYTES;
 }
 
 } // namespace coherdma::emulation

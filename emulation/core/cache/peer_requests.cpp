@@ -29,7 +29,11 @@ void cache_model::check_peer_rdma_read(addr_range range, const mem_access &reque
     visit_lines_as_event(event_kind::PEER_RDMA_READ, range, request, [&](cache_line &line) {
         if (is_dirty(line) && line.differs_in(range))
             dirty.add(finding_kind::UNSYNCED_READ, line);
+        else if (was_filled_before_registration(line, range))
+            dirty.add(finding_kind::UNSYNCED_READ, line, finding_doubt::SAME_BYTES);
     });
+    dirty.report_pending();
+    forget_never_synced(range); // said once
 }
 
 void cache_model::check_peer_rdma_write(addr_range range, const mem_access &request) {
@@ -50,12 +54,14 @@ void cache_model::check_and_record_write(event_kind kind, addr_range range,
     {
         line_reporter dirty(*this, &request);
         visit_lines_as_event(kind, range, request, [&](cache_line &line) {
-            if (!is_dirty(line))
-                return;
-            dirty.add(kind_if_dirty, line);
-            reported = true;
+            if (is_dirty(line))
+                dirty.add(kind_if_dirty, line);
+            else if (was_filled_before_registration(line, range))
+                dirty.add(kind_if_dirty, line, finding_doubt::SAME_BYTES);
+            reported = reported || is_dirty(line);
         });
     }
+    forget_never_synced(range); // said once; and now the device's data are in the lines
     record_write({.range = range, .request = request, .reported = reported});
 }
 
@@ -69,6 +75,7 @@ void cache_model::record_write(recorded_write added) {
         writes_.erase(same_range);
     while (writes_.size() >= MAX_WRITES) // forget_writes() may have added more than one
         writes_.pop_back();
+    added.num_completions_before = num_completions_.load(std::memory_order_relaxed);
     writes_.push_front(std::move(added));
 }
 
@@ -101,6 +108,36 @@ void cache_model::forget_writes(addr_range range) {
         }
         it = writes_.erase(it);
     }
+}
+
+/// The lines that were written by requests of which the program may know, since it has polled a
+/// completion after them, that it has not synced since, and that no finding has named.
+range_set cache_model::find_known_writes(addr_range lines) const {
+    // Relaxed: the peer's request was recorded before it was posted, so before its completion.
+    const std::uint64_t num_completions = num_completions_.load(std::memory_order_relaxed);
+    range_set known;
+    for (const recorded_write &write : writes_)
+        if (!write.reported && !write.was_in_conflict &&
+            (write.is_local || num_completions > write.num_completions_before))
+            known.add(intersection(round_out(write.range, config_.line_size), lines));
+    return known;
+}
+
+/// The program or a request of its own syncs these lines, or a finding has named them.
+void cache_model::forget_never_synced(addr_range bytes) {
+    never_synced_.remove(round_out(bytes, config_.line_size));
+}
+
+/// Whether the program has probably stored to these bytes before it registered them, and has not
+/// synced them since. Fresh memory has zeros, to which it has not. Both copies were equal at the
+/// registration, so that the bytes do not show it.
+bool cache_model::was_filled_before_registration(const cache_line &line, addr_range bytes) const {
+    const addr_range part = intersection(bytes, line.range());
+    const auto begin =
+        line.program_bytes.begin() + static_cast<std::ptrdiff_t>(part.begin - line.addr);
+    return never_synced_.overlaps(line.range()) &&
+           std::any_of(begin, begin + static_cast<std::ptrdiff_t>(part.size()),
+                       [](unsigned char byte) { return byte != 0; });
 }
 
 /// For mode evict, which moves lines that are in use more often.

@@ -51,6 +51,18 @@ const char *describe(finding_kind kind) noexcept {
     return "?";
 }
 
+json doubt_json(finding_doubt doubt) {
+    switch (doubt) {
+    case finding_doubt::NONE:
+        return nullptr;
+    case finding_doubt::SAME_BYTES:
+        return "the bytes were the same";
+    case finding_doubt::MAYBE_UNREAD:
+        return "the program may never have read them";
+    }
+    return nullptr;
+}
+
 std::string hex_number(std::uintptr_t number) {
     std::array<char, 32> text;
     std::snprintf(text.data(), text.size(), "%#zx", static_cast<std::size_t>(number));
@@ -188,6 +200,8 @@ std::string as_json(const finding &finding, const report_status &status) {
     json object = {{"coherdma", "finding"},
                    {"kind", kind_name(finding.kind)},
                    {"missing", missing_sync(finding.kind)},
+                   {"certainty", finding.doubt == finding_doubt::NONE ? "certain" : "possible"},
+                   {"doubt", doubt_json(finding.doubt)},
                    {"device", finding.mr.device_name},
                    {"region", finding.mr.number},
                    {"region_begin", hex_number(finding.mr.range.begin)},

@@ -14,14 +14,16 @@ using bytes = std::vector<unsigned char>;
 } // namespace
 
 /// Extends the pending finding by a line that follows it, or reports it and starts another.
-void line_reporter::add(finding_kind kind, const cache_line &line) {
-    if (pending_ && pending_->kind == kind && pending_->range.end == line.addr) {
+void line_reporter::add(finding_kind kind, const cache_line &line, finding_doubt doubt) {
+    if (pending_ && pending_->kind == kind && pending_->doubt == doubt &&
+        pending_->range.end == line.addr) {
         pending_->range.end += line.size;
         return;
     }
     report_pending();
     finding new_finding;
     new_finding.kind = kind;
+    new_finding.doubt = doubt;
     new_finding.range = line.range();
     const auto *const program = line.program_bytes.data(), *const device = line.device_bytes.data();
     const auto begin = static_cast<std::size_t>(

@@ -26,7 +26,7 @@ class line_reporter {
     line_reporter &operator=(const line_reporter &) = delete;
 
     /// In address order. Extends the pending finding, or reports it and starts another.
-    void add(finding_kind, const cache_line &);
+    void add(finding_kind, const cache_line &, finding_doubt = finding_doubt::NONE);
     void report_pending();
 
   private:

@@ -146,8 +146,14 @@ class test_cache {
     cache_model *operator->() { return &cache_; }
     cache_model &operator*() { return cache_; }
 
-    /// Registers memory; returns the device's side.
+    /// Registers memory that the program has filled, and syncs it; returns the device's side.
     std::unique_ptr<device_side> add_mr(addr_range range, std::uint32_t *mr_number = nullptr) {
+        auto device = add_unsynced_mr(range, mr_number);
+        cache_.sync_writeback(&range, 1);
+        return device;
+    }
+    /// The same without the sync.
+    std::unique_ptr<device_side> add_unsynced_mr(addr_range range, std::uint32_t *mr_number = nullptr) {
         memory_region mr;
         mr.range = range;
         mr.remote_read = mr.remote_write = true;

@@ -260,7 +260,7 @@ void overlapping_mrs_share_pages(void **) {
     std::uint32_t first = 0, second = 0;
     const auto device = cache.add_mr(pages.part(0, 3 * PAGE), &first);
     pages.bytes[2 * PAGE] = CPU_DATA; // dirty, also with the second MR
-    const auto other = cache.add_mr(pages.part(PAGE + 100, 3 * PAGE - 100), &second);
+    const auto other = cache.add_unsynced_mr(pages.part(PAGE + 100, 3 * PAGE - 100), &second);
     const std::size_t both = cache->memory_bytes();
     assert_int_equal(second, first + 1);
     *device->copy_of(pages.bytes + PAGE + 200) = DEVICE_DATA;
@@ -370,7 +370,7 @@ void redundant_sync_is_reported(void **) {
     config.report_redundant = true;
     test_cache cache(config);
     const program_pages pages(1);
-    const auto device = cache.add_mr(pages.part(0, pages.size));
+    const auto device = cache.add_unsynced_mr(pages.part(0, pages.size));
     const addr_range both[] = {pages.part(0, 10), pages.part(LINE_OFFSET, 128)};
     pages.bytes[LINE_OFFSET + 64] = CPU_DATA;
     cache->sync_writeback(both, 2); // the second range was dirty

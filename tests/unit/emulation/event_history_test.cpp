@@ -89,8 +89,8 @@ void lines_in_one_state_are_one_run(void **) {
 void finding_has_the_events_of_its_lines(void **) {
     test_cache cache;
     const program_pages pages(2);
-    const auto device = cache.add_mr(pages.part(0, PAGE));
-    const auto other = cache.add_mr(pages.part(PAGE, PAGE));
+    const auto device = cache.add_unsynced_mr(pages.part(0, PAGE));
+    const auto other = cache.add_unsynced_mr(pages.part(PAGE, PAGE));
     const addr_range first_line = pages.part(0, 64), elsewhere = pages.part(PAGE, 64);
     cache->sync_invalidate(&first_line, 1);
     cache->sync_invalidate(&elsewhere, 1);
@@ -138,7 +138,7 @@ void events_have_the_states_that_they_find(void **) {
     test_cache cache;
     const program_pages pages(1);
     std::uint32_t mr_number = 0;
-    const auto device = cache.add_mr(pages.part(0, PAGE), &mr_number);
+    const auto device = cache.add_unsynced_mr(pages.part(0, PAGE), &mr_number);
     const addr_range line = pages.part(0, 64);
     pages.bytes[0] ^= 1;
     cache->writeback_source(line);
@@ -169,7 +169,7 @@ void eviction_is_an_event_of_moved_lines(void **) {
     test_cache cache(config);
     const program_pages pages(1);
     std::uint32_t mr_number = 0;
-    const auto device = cache.add_mr(pages.part(0, 64), &mr_number);
+    const auto device = cache.add_unsynced_mr(pages.part(0, 64), &mr_number);
     pages.bytes[0] ^= 1;
     cache->run_background_step();
     *device->copy_of(pages.bytes) ^= 2;

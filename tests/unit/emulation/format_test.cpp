@@ -95,6 +95,8 @@ void json_is_one_line_with_all_members(void **) {
         {"coherdma", "finding"},
         {"kind", "unsynced-write"},
         {"missing", "sync before the Write"},
+        {"certainty", "certain"},
+        {"doubt", nullptr},
         {"device", "rxe0"},
         {"region", 3},
         {"region_begin", "0x7f0000001000"},

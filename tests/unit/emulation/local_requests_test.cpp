@@ -155,11 +155,28 @@ void store_between_completion_and_sync_is_a_conflict(void **) {
     test.assert_one_finding("conflict-sink", "sync_for_device before, or sync_for_cpu after");
 }
 
-void write_of_equal_bytes_needs_no_sync(void **) {
+/// The order of calls shows that the sync is missing, the bytes do not.
+void unsynced_write_of_equal_bytes_is_possible_finding(void **) {
+    const auto assert_possible_finding = [](fixture &test) {
+        const auto findings = test.cache.new_findings();
+        assert_int_equal(findings.size(), 1);
+        assert_string_equal(findings[0]["kind"].get<std::string>().c_str(), "stale-sink");
+        assert_string_equal(findings[0]["certainty"].get<std::string>().c_str(), "possible");
+        assert_string_equal(findings[0]["doubt"].get<std::string>().c_str(),
+                            "the bytes were the same");
+    };
     fixture test;
     test.complete_write(test.program_byte());
+    test.sync_sink_for_device(); // gives the buffer to the device again
+    assert_possible_finding(test);
+    test.complete_write(test.program_byte());
     test.deregister();
-    test.assert_no_finding();
+    assert_possible_finding(test);
+    fixture synced;
+    synced.complete_write(synced.program_byte());
+    synced.sync_sink_for_cpu();
+    synced.deregister();
+    synced.assert_no_finding();
 }
 
 void completed_sink_is_poisoned_until_it_is_synced(void **) {
@@ -194,7 +211,7 @@ void last_sync_is_named(void **) {
     std::string events;
     for (const auto &event : findings[0]["history"])
         events += event["event"].get<std::string>() + " ";
-    assert_string_equal(events.c_str(), "reg_mr sync_for_cpu request_source ");
+    assert_string_equal(events.c_str(), "reg_mr sync_writeback sync_for_cpu request_source ");
 }
 
 } // namespace
@@ -212,7 +229,7 @@ int main() {
         cmocka_unit_test(sink_not_synced_for_cpu_is_reported_when_it_is_posted_again),
         cmocka_unit_test(neighbor_of_completed_sink_is_not_reported),
         cmocka_unit_test(store_between_completion_and_sync_is_a_conflict),
-        cmocka_unit_test(write_of_equal_bytes_needs_no_sync),
+        cmocka_unit_test(unsynced_write_of_equal_bytes_is_possible_finding),
         cmocka_unit_test(completed_sink_is_poisoned_until_it_is_synced),
         cmocka_unit_test(peer_write_is_reported_as_before),
         cmocka_unit_test(last_sync_is_named),

@@ -48,7 +48,7 @@ void peer_read_of_dirty_line_is_reported(void **) {
         assert_string_equal(access_text(findings[0], "request").c_str(), "RDMA Read, of another");
         assert_string_equal(findings[0]["request"]["stack"][0].get<std::string>().c_str(),
                             "main (/usr/bin/peer+0x1)");
-        assert_true(findings[0]["last_sync"].is_null());
+        assert_string_equal(access_text(findings[0], "last_sync").c_str(), "sync_writeback");
         assert_string_equal(findings[0]["program"].get<std::string>().substr(0, 2).c_str(), "fe");
         assert_int_not_equal(*device->copy_of(pages.bytes + LINE_OFFSET + 4),
                              CPU_DATA); // the read moves no line
@@ -184,6 +184,79 @@ void finding_names_mr_of_all_bytes(void **) {
     assert_string_equal(findings[0]["device"].get<std::string>().c_str(), "rxe0");
 }
 
+void assert_certainty(const nlohmann::json &found, const char *kind, const char *certainty) {
+    assert_string_equal(found["kind"].get<std::string>().c_str(), kind);
+    assert_string_equal(found["certainty"].get<std::string>().c_str(), certainty);
+}
+
+/// Memory that the program filled before it registered it: both copies are equal, but the program
+/// has to sync it. Said once.
+void store_before_registration_counts(void **) {
+    using check = void (cache_model::*)(addr_range, const mem_access &);
+    for (const auto &[check_peer, kind] :
+         {std::pair<check, const char *>{&cache_model::check_peer_rdma_read, "unsynced-read"},
+          {&cache_model::check_peer_rdma_write, "unsynced-write"},
+          {&cache_model::check_peer_atomic, "unsynced-read"}}) {
+        test_cache cache;
+        const program_pages pages(2);
+        std::memset(pages.bytes + PAGE, 0, PAGE);
+        const auto device = cache.add_unsynced_mr(pages.part(0, pages.size));
+        const addr_range synced = pages.part(0, 64);
+        cache->sync_writeback(&synced, 1);
+        ((*cache).*check_peer)(pages.part(0, 128), peer_request("a"));
+        const auto findings = cache.new_findings();
+        assert_int_equal(findings.size(), 1);
+        assert_certainty(findings[0], kind, "possible");
+        assert_int_equal(findings[0]["offset"].get<std::size_t>(), 64);
+        assert_int_equal(findings[0]["length"].get<std::size_t>(), 64);
+        ((*cache).*check_peer)(pages.part(0, 128), peer_request("a"));
+        ((*cache).*check_peer)(pages.part(PAGE, 64), peer_request("a")); // fresh: zeros
+        assert_int_equal(cache.new_findings().size(), 0);
+    }
+}
+
+/// Dirty lines and lines that were filled before the registration are findings of their own.
+void certain_and_possible_lines_are_apart(void **) {
+    test_cache cache;
+    const program_pages pages(1);
+    const auto device = cache.add_unsynced_mr(pages.part(0, pages.size));
+    pages.bytes[64] ^= 1;
+    cache->check_peer_rdma_read(pages.part(0, 192), peer_request("a"));
+    const auto findings = cache.new_findings();
+    assert_int_equal(findings.size(), 3);
+    assert_certainty(findings[0], "unsynced-read", "possible");
+    assert_certainty(findings[1], "unsynced-read", "certain");
+    assert_certainty(findings[2], "unsynced-read", "possible");
+}
+
+/// A Write of the bytes that the memory had: the missing sync after it is found by the order, if
+/// the program may know of the Write.
+void unsynced_write_of_equal_bytes_is_possible_finding(void **) {
+    for (const bool is_known : {false, true})
+        for (const bool is_synced : {false, true})
+            for (const bool at_exit : {false, true}) {
+                test_cache cache;
+                const program_pages pages(1);
+                std::uint32_t mr_number = 0;
+                const auto device = cache.add_mr(pages.part(0, pages.size), &mr_number);
+                const addr_range written = pages.part(LINE_OFFSET, 8);
+                cache->on_completion(); // of an earlier request
+                cache->check_peer_rdma_write(written, peer_request("a"));
+                if (is_known)
+                    cache->on_completion();
+                if (is_synced)
+                    cache->sync_invalidate(&written, 1);
+                if (at_exit)
+                    cache->on_process_end();
+                else
+                    cache->remove_mr(mr_number);
+                const auto findings = cache.new_findings();
+                assert_int_equal(findings.size(), is_known && !is_synced ? 1 : 0);
+                if (!findings.empty())
+                    assert_certainty(findings[0], "stale", "possible");
+            }
+}
+
 } // namespace
 
 int main() {
@@ -195,6 +268,9 @@ int main() {
         cmocka_unit_test(requests_of_latest_writes_are_known),
         cmocka_unit_test(finding_names_mr_of_all_bytes),
         cmocka_unit_test(peer_atomic_on_dirty_line_is_reported_once),
+        cmocka_unit_test(store_before_registration_counts),
+        cmocka_unit_test(certain_and_possible_lines_are_apart),
+        cmocka_unit_test(unsynced_write_of_equal_bytes_is_possible_finding),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);
 }
