@@ -216,7 +216,7 @@ bool cache_model::report_if_stale(const cache_line &line, const range_set &known
     // Another process may have synced shared memory.
     const bool is_unsynced = line.extent->shared == nullptr && known_writes.overlaps(line.range());
     if (!is_dirty(line) && (is_stale || is_unsynced)) {
-        stale_lines.add(kind_by_writer(line, finding_kind::STALE), line,
+        stale_lines.add(stale_kind(line), line,
                         is_stale ? finding_doubt::MAYBE_UNREAD : finding_doubt::SAME_BYTES);
         return true;
     }
@@ -225,7 +225,7 @@ bool cache_model::report_if_stale(const cache_line &line, const range_set &known
     const recorded_write *const write = find_last_write(line.range());
     if (write != nullptr && write->reported)
         return false;
-    stale_lines.add(kind_by_writer(line, finding_kind::CONFLICT), line);
+    stale_lines.add(conflict_kind(line), line);
     return true;
 }
 

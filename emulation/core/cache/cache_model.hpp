@@ -157,7 +157,9 @@ class cache_model {
     [[nodiscard]] range_set find_known_writes(addr_range lines) const;
     void forget_never_synced(addr_range bytes);
     [[nodiscard]] bool was_filled_before_registration(const cache_line &, addr_range bytes) const;
-    [[nodiscard]] finding_kind kind_by_writer(const cache_line &, finding_kind) const;
+    [[nodiscard]] finding_kind stale_kind(const cache_line &) const;
+    [[nodiscard]] finding_kind conflict_kind(const cache_line &) const;
+    [[nodiscard]] bool is_changed_beside_writes(const cache_line &) const;
     [[nodiscard]] std::optional<finding_doubt> unsynced_sink_doubt(const cache_line &,
                                                                    addr_range bytes) const;
     [[nodiscard]] memory_region find_mr(addr_range) const;

@@ -33,7 +33,7 @@ void cache_model::writeback(cache_line &line, line_reporter &conflicts) {
         // The conflict may have been reported at the peer's request already.
         recorded_write *const write = find_last_write(line.range());
         if (write == nullptr || !write->reported)
-            conflicts.add(kind_by_writer(line, finding_kind::CONFLICT), line);
+            conflicts.add(conflict_kind(line), line);
         if (write != nullptr)
             write->was_in_conflict = true;
     }

@@ -8,6 +8,8 @@
 #include "cache_model.hpp"
 #include "core/findings/line_reporter.hpp"
 
+#include <algorithm>
+
 namespace coherdma::emulation {
 
 /// A request that this program posts reads this memory: reports lines whose changes the program has
@@ -59,12 +61,34 @@ void cache_model::record_local_write(addr_range bytes, const mem_access &request
     record_write({.range = bytes, .request = request, .reported = is_reported, .is_local = true});
 }
 
-/// The kind of a finding on a line that the device wrote.
-finding_kind cache_model::kind_by_writer(const cache_line &line, finding_kind kind) const {
+/// The kind of a finding on a line that only the device wrote.
+finding_kind cache_model::stale_kind(const cache_line &line) const {
     const recorded_write *const write = find_last_write(line.range());
-    if (write == nullptr || !write->is_local)
-        return kind;
-    return kind == finding_kind::CONFLICT ? finding_kind::CONFLICT_SINK : finding_kind::STALE_SINK;
+    return write != nullptr && write->is_local ? finding_kind::STALE_SINK : finding_kind::STALE;
+}
+
+/// The kind of a finding on a line that both the program and the device wrote.
+finding_kind cache_model::conflict_kind(const cache_line &line) const {
+    const recorded_write *const write = find_last_write(line.range());
+    if (write == nullptr)
+        return finding_kind::CONFLICT;
+    if (is_changed_beside_writes(line))
+        return finding_kind::SHARED_LINE;
+    return write->is_local ? finding_kind::CONFLICT_SINK : finding_kind::CONFLICT;
+}
+
+/// Whether the program has changed bytes of the line, but none that a recorded request wrote: no
+/// sync at another moment would keep the data of both.
+bool cache_model::is_changed_beside_writes(const cache_line &line) const {
+    std::array<unsigned char, MAX_LINE_SIZE> last_equal;
+    if (!line.recover_last_equal(last_equal.data()))
+        return false;
+    return std::none_of(writes_.begin(), writes_.end(), [&](const recorded_write &write) {
+        const addr_range written = intersection(write.range, line.range());
+        const std::size_t offset = written.empty() ? 0 : written.begin - line.addr;
+        return !written.empty() &&
+               std::memcmp(&line.program_bytes[offset], &last_equal[offset], written.size()) != 0;
+    });
 }
 
 /// If the program gives these bytes to the device again, and has not synced what the device wrote

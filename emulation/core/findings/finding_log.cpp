@@ -164,6 +164,8 @@ const char *kind_name(finding_kind kind) noexcept {
         return "conflict-sink";
     case finding_kind::STALE_SINK:
         return "stale-sink";
+    case finding_kind::SHARED_LINE:
+        return "shared-line";
     case finding_kind::DISCARDED:
         return "discarded";
     case finding_kind::BESIDE:
@@ -194,6 +196,7 @@ const char *missing_sync(finding_kind kind) noexcept {
         return "sync_for_cpu after the completion";
     case finding_kind::DISCARDED:
         return "sync before dereg_mr, unless the data are not needed";
+    case finding_kind::SHARED_LINE:
     case finding_kind::BESIDE:
         return "separate lines for data that arrive";
     case finding_kind::REDUNDANT:

@@ -24,6 +24,7 @@ enum class finding_kind : std::uint8_t {
     UNSYNCED_SINK,   ///< a request of the program writes dirty lines
     CONFLICT_SINK,   ///< both the program and a request of it changed a line
     STALE_SINK,      ///< a request of the program wrote a line that was never fetched
+    SHARED_LINE,     ///< the program and the device changed different bytes of a line
     DISCARDED,       ///< a dirty line was dropped when its memory was deregistered
     BESIDE,          ///< data arrived in a line with other bytes that are dirty
     REDUNDANT,       ///< a sync of a range that was clean

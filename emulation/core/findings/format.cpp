@@ -39,6 +39,9 @@ const char *describe(finding_kind kind) noexcept {
     case finding_kind::STALE_SINK:
         return "the device wrote these lines for a request of this program, which did not sync\n"
                "  them after the completion: it sees the old data";
+    case finding_kind::SHARED_LINE:
+        return "the program changed bytes in lines in which the device wrote others: the data\n"
+               "  of one of them is lost, whatever is synced";
     case finding_kind::DISCARDED:
         return "the program's changes to these lines are lost: the memory was deregistered\n"
                "  before they were synced";

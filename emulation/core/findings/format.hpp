@@ -17,8 +17,8 @@ namespace coherdma::emulation {
 inline constexpr std::array ALL_KINDS = {
     finding_kind::UNSYNCED_READ, finding_kind::UNSYNCED_WRITE,  finding_kind::CONFLICT,
     finding_kind::STALE,         finding_kind::UNSYNCED_SOURCE, finding_kind::UNSYNCED_SINK,
-    finding_kind::CONFLICT_SINK, finding_kind::STALE_SINK,      finding_kind::DISCARDED,
-    finding_kind::BESIDE,        finding_kind::REDUNDANT};
+    finding_kind::CONFLICT_SINK, finding_kind::STALE_SINK,      finding_kind::SHARED_LINE,
+    finding_kind::DISCARDED,     finding_kind::BESIDE,          finding_kind::REDUNDANT};
 
 struct report_status {
     bool suppressed = false;

@@ -155,6 +155,19 @@ void store_between_completion_and_sync_is_a_conflict(void **) {
     test.assert_one_finding("conflict-sink", "sync_for_device before, or sync_for_cpu after");
 }
 
+/// A buffer to send and a received one share a line: no sync keeps both.
+void store_beside_received_bytes_asks_for_separate_lines(void **) {
+    fixture test;
+    const addr_range received = test.pages.part(LINE_OFFSET, 8);
+    const addr_range sent = test.pages.part(LINE_OFFSET + 8, 8);
+    test.device_byte() = 0x77;
+    test.cache->record_local_write(received, test.request, false);
+    test.pages.bytes[LINE_OFFSET + 8] = CPU_DATA;
+    test.cache->sync_source_for_device(&sent, 1);
+    test.assert_one_finding("shared-line", "separate lines for data that arrive");
+    assert_int_not_equal(test.device_byte(), 0x77); // lost
+}
+
 /// The order of calls shows that the sync is missing, the bytes do not.
 void unsynced_write_of_equal_bytes_is_possible_finding(void **) {
     const auto assert_possible_finding = [](fixture &test) {
@@ -229,6 +242,7 @@ int main() {
         cmocka_unit_test(sink_not_synced_for_cpu_is_reported_when_it_is_posted_again),
         cmocka_unit_test(neighbor_of_completed_sink_is_not_reported),
         cmocka_unit_test(store_between_completion_and_sync_is_a_conflict),
+        cmocka_unit_test(store_beside_received_bytes_asks_for_separate_lines),
         cmocka_unit_test(unsynced_write_of_equal_bytes_is_possible_finding),
         cmocka_unit_test(completed_sink_is_poisoned_until_it_is_synced),
         cmocka_unit_test(peer_write_is_reported_as_before),

@@ -189,6 +189,23 @@ void assert_certainty(const nlohmann::json &found, const char *kind, const char 
     assert_string_equal(found["certainty"].get<std::string>().c_str(), certainty);
 }
 
+/// Bytes of the program share a line with those of a peer's Write: no sync keeps both.
+void store_beside_written_bytes_asks_for_separate_lines(void **) {
+    test_cache cache;
+    const program_pages pages(1);
+    const auto device = cache.add_mr(pages.part(0, pages.size));
+    const addr_range written = pages.part(LINE_OFFSET, 8);
+    cache->check_peer_rdma_write(written, peer_request("a"));
+    *device->copy_of(pages.bytes + LINE_OFFSET) = DEVICE_DATA;
+    pages.bytes[LINE_OFFSET + 8] = CPU_DATA;
+    cache->sync_invalidate(&written, 1);
+    const auto findings = cache.new_findings();
+    assert_int_equal(findings.size(), 1);
+    assert_certainty(findings[0], "shared-line", "certain");
+    assert_string_equal(findings[0]["missing"].get<std::string>().c_str(),
+                        "separate lines for data that arrive");
+}
+
 /// Memory that the program filled before it registered it: both copies are equal, but the program
 /// has to sync it. Said once.
 void store_before_registration_counts(void **) {
@@ -268,6 +285,7 @@ int main() {
         cmocka_unit_test(requests_of_latest_writes_are_known),
         cmocka_unit_test(finding_names_mr_of_all_bytes),
         cmocka_unit_test(peer_atomic_on_dirty_line_is_reported_once),
+        cmocka_unit_test(store_beside_written_bytes_asks_for_separate_lines),
         cmocka_unit_test(store_before_registration_counts),
         cmocka_unit_test(certain_and_possible_lines_are_apart),
         cmocka_unit_test(unsynced_write_of_equal_bytes_is_possible_finding),
