@@ -9,6 +9,7 @@
 
 #include <cerrno>
 #include <new>
+#include <vector>
 
 namespace coherdma::emulation {
 namespace {
@@ -33,6 +34,29 @@ int check_readable(range_array ranges, std::size_t count, std::uintptr_t *bad_ad
 
 using sync_function = void (cache_model::*)(const addr_range *, std::size_t);
 
+/// A sync that has begun: like an instruction of a real cache, it has its effect at the fence after
+/// it, which a batch that is never ended does not execute.
+struct begun_sync {
+    addr_range range;
+    sync_function sync;
+};
+thread_local std::vector<begun_sync> begun_syncs;
+
+void begin_syncs(range_array ranges, std::size_t count, sync_function sync) noexcept {
+    unless_out_of_memory([&] {
+        for (std::size_t i = 0; i < count; ++i)
+            begun_syncs.push_back({.range = to_addr_range(ranges[i]), .sync = sync});
+    });
+}
+
+/// The fence after the syncs. In a child of fork() without a device there is nothing to sync.
+void end_syncs() noexcept {
+    for (const begun_sync &begun : begun_syncs)
+        if (has_process_state())
+            unless_out_of_memory([&] { (process_state().cache.*begun.sync)(&begun.range, 1); });
+    begun_syncs.clear();
+}
+
 /// Calls sync for each range; in a child of fork() without a device there is nothing to sync.
 void sync_ranges(range_array ranges, std::size_t count, sync_function sync) noexcept {
     for (std::size_t i = 0; i < count && has_process_state(); ++i) {
@@ -46,10 +70,10 @@ bool is_supported() noexcept {
     return true;
 }
 void writeback(range_array ranges, std::size_t count, std::size_t) noexcept {
-    sync_ranges(ranges, count, &cache_model::sync_writeback);
+    begin_syncs(ranges, count, &cache_model::sync_writeback);
 }
 void writeback_invalidate(range_array ranges, std::size_t count, std::size_t) noexcept {
-    sync_ranges(ranges, count, &cache_model::sync_invalidate);
+    begin_syncs(ranges, count, &cache_model::sync_invalidate);
 }
 
 void sync_for_device(range_array ranges, std::size_t count, bool device_writes) noexcept {
@@ -61,9 +85,14 @@ void sync_for_cpu(range_array ranges, std::size_t count) noexcept {
     sync_ranges(ranges, count, &cache_model::sync_sink_for_cpu);
 }
 
-const coherdma::cache::cache_ops CACHE_OPS = {"emulated", no_fence,    writeback,
-                                              no_fence,   no_fence,    writeback_invalidate,
-                                              no_fence,   is_supported};
+const coherdma::cache::cache_ops CACHE_OPS = {.name = "emulated",
+                                              .fence_before_writeback = no_fence,
+                                              .writeback = writeback,
+                                              .fence_after_writeback = end_syncs,
+                                              .fence_before_invalidate = no_fence,
+                                              .writeback_invalidate = writeback_invalidate,
+                                              .fence_after_invalidate = end_syncs,
+                                              .is_reported = is_supported};
 
 const char *current_mode() noexcept {
     return process_state().mode.c_str();
