@@ -4,6 +4,7 @@
 
 #include "blocked_signals.hpp"
 #include "devices.hpp"
+#include "end_signals.hpp"
 #include "peer_ipc.hpp"
 
 #include <algorithm>
@@ -42,15 +43,20 @@ void start_background_thread() {
     std::thread(run_background_thread).detach();
 }
 
+/// Reports what only the end of the process shows. Returns the number of all findings.
+std::size_t report_end() noexcept {
+    peer_ipc::close_slot();
+    process_state().cache.on_process_end();
+    process_state().cache.unlink_shm();
+    return process_state().log.write_summary();
+}
+
 /// Handler of atexit(), called before the program's destructors free registered memory, and of
 /// at_quick_exit().
 void report_at_exit() noexcept {
     if (!has_process_state()) // a child of fork() that opened no device
         return;
-    peer_ipc::close_slot();
-    process_state().cache.on_process_end();
-    process_state().cache.unlink_shm();
-    const std::size_t num_findings = process_state().log.write_summary();
+    const std::size_t num_findings = report_end();
     if (num_findings == 0 || process_state().config.exit_status == 0)
         return;
     std::fflush(nullptr);
@@ -71,6 +77,7 @@ void start_process(const settings &config) {
     static_cast<void>(has_handlers);
     if (process_state().cache.needs_thread())
         start_background_thread(); // throws if the process may have no more threads
+    report_before_end_by_signal([]() noexcept { report_end(); });
     is_started = true;
     if (config.mode != cache_mode::PASSTHROUGH)
         peer_ipc::open_slot();

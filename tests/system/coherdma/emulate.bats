@@ -167,6 +167,20 @@ expect_emulated_by_name() { # DRIVER
     [[ $stderr == *'ended without a summary'* ]]
 }
 
+# The client of rping has memory that the server writes, and syncs none of it.
+@test "a process that a signal ends reports the lines that a peer wrote" {
+    for signal in TERM INT HUP; do
+        run_emulate 1 --json --output report -- bash -c "set -m
+            rping -s -a $rxe -p 7182 & until [[ \$(listener_pid 7182) ]]; do sleep 0.05; done
+            rping -c -a $rxe -p 7182 -v >rounds & client=\$!
+            until [[ -s rounds ]]; do sleep 0.05; done
+            kill -$signal \$client; wait \$client; echo \$? >status; wait; exit 0"
+        [[ $(<status) == "$((128 + $(kill -l "$signal")))" && $stderr != *'ended without a summary'* ]]
+        jq -e '.runs[0].complete and any(.places[]; .kind == "stale")' report
+        rm rounds
+    done
+}
+
 @test "signals reach the command, and no further run begins" {
     status=0
     "$tool" emulate --mode all -- bash -c 'trap "echo trapped; exit 7" TERM; echo begun; while :; do sleep 0.05; done' >out 2>err 3>&- &

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// Servers are often ended by a signal, which no handler of atexit() sees.
+#pragma once
+
+namespace coherdma::emulation {
+
+/// If SIGTERM, SIGINT or SIGHUP is about to end this process, a thread calls report() first; the
+/// signal ends it as before. Only signals that have their default action now are handled: a
+/// program's own handler stays, and one that it installs later replaces this. A report that takes
+/// longer than 3 s is not awaited: the signal may have interrupted a thread in the middle of a
+/// call of the emulation, whose lock the report needs. In a child of fork() the signals have their
+/// default effect. Throws std::system_error if the process may have no more threads.
+void report_before_end_by_signal(void (*report)() noexcept);
+
+} // namespace coherdma::emulation
