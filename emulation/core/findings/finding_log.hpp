@@ -33,11 +33,11 @@ const char *kind_name(finding_kind) noexcept;
 /// The sync that would have helped: "sync after the Write".
 const char *missing_sync(finding_kind) noexcept;
 
-/// What a finding does not show.
+/// What a finding does not show; the least doubt first.
 enum class finding_doubt : std::uint8_t {
-    NONE,        ///< certain: the order of calls is wrong, and the bytes of the two copies differ
-    SAME_BYTES,  ///< possible: the order is wrong, but the bytes were the same
-    MAYBE_UNREAD ///< possible: the bytes differ, but the program may never have read them
+    NONE,         ///< certain: the order of calls is wrong, and the bytes of the two copies differ
+    MAYBE_UNREAD, ///< possible: the bytes differ, but the program may never have read them
+    SAME_BYTES,   ///< possible: the order is wrong, but the bytes were the same
 };
 
 /// A work request of a peer or of this process, or a sync.

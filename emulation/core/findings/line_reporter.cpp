@@ -13,28 +13,34 @@ using bytes = std::vector<unsigned char>;
 
 } // namespace
 
-/// Extends the pending finding by a line that follows it, or reports it and starts another.
+/// Sets the doubt of the finding, and shows the line's bytes from the first that differs.
+void line_reporter::show(finding &shown, finding_doubt doubt, const cache_line &line) {
+    const auto *const program = line.program_bytes.data(), *const device = line.device_bytes.data();
+    const auto begin = static_cast<std::size_t>(
+        std::mismatch(program, program + line.size, device).first - program);
+    const std::size_t end = std::min(begin + MAX_BYTES_SHOWN, line.size);
+    shown.doubt = doubt;
+    shown.first_diff = line.addr + std::min(begin, line.size - 1);
+    shown.program_bytes = bytes(program + begin, program + end);
+    shown.device_bytes = bytes(device + begin, device + end);
+    std::array<unsigned char, MAX_LINE_SIZE> last_equal;
+    shown.last_equal_bytes.clear();
+    if (line.recover_last_equal(last_equal.data()))
+        shown.last_equal_bytes = bytes(last_equal.data() + begin, last_equal.data() + end);
+}
+
 void line_reporter::add(finding_kind kind, const cache_line &line, finding_doubt doubt) {
-    if (pending_ && pending_->kind == kind && pending_->doubt == doubt &&
-        pending_->range.end == line.addr) {
+    if (pending_ && pending_->kind == kind && pending_->range.end == line.addr) {
         pending_->range.end += line.size;
+        if (doubt < pending_->doubt)
+            show(*pending_, doubt, line);
         return;
     }
     report_pending();
     finding new_finding;
     new_finding.kind = kind;
-    new_finding.doubt = doubt;
     new_finding.range = line.range();
-    const auto *const program = line.program_bytes.data(), *const device = line.device_bytes.data();
-    const auto begin = static_cast<std::size_t>(
-        std::mismatch(program, program + line.size, device).first - program);
-    const std::size_t end = std::min(begin + MAX_BYTES_SHOWN, line.size);
-    new_finding.first_diff = line.addr + std::min(begin, line.size - 1);
-    new_finding.program_bytes = bytes(program + begin, program + end);
-    new_finding.device_bytes = bytes(device + begin, device + end);
-    std::array<unsigned char, MAX_LINE_SIZE> last_equal;
-    if (line.recover_last_equal(last_equal.data()))
-        new_finding.last_equal_bytes = bytes(last_equal.data() + begin, last_equal.data() + end);
+    show(new_finding, doubt, line);
     pending_ = std::move(new_finding);
 }
 

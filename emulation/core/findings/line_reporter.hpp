@@ -25,11 +25,14 @@ class line_reporter {
     line_reporter(const line_reporter &) = delete;
     line_reporter &operator=(const line_reporter &) = delete;
 
-    /// In address order. Extends the pending finding, or reports it and starts another.
+    /// In address order. Extends the pending finding, or reports it and starts another. A finding
+    /// has the least doubt of its lines, and shows bytes of the first such line.
     void add(finding_kind, const cache_line &, finding_doubt = finding_doubt::NONE);
     void report_pending();
 
   private:
+    static void show(finding &, finding_doubt, const cache_line &);
+
     cache_model &cache_;
     const mem_access *request_;
     std::optional<finding> pending_;
