@@ -61,6 +61,8 @@ ibv_wc read_completion(const cq_record &record, ibv_cq_ex &cq) {
     if (has(IBV_WC_EX_WITH_BYTE_LEN))
         wc.byte_len = cq.read_byte_len(&cq);
     wc.wc_flags = cq.read_wc_flags(&cq);
+    if (has(IBV_WC_EX_WITH_IMM) && (wc.wc_flags & (IBV_WC_WITH_IMM | IBV_WC_WITH_INV)) != 0)
+        wc.imm_data = cq.read_imm_data(&cq); // or invalidated_rkey
     return wc;
 }
 

@@ -6,6 +6,7 @@
 #include "core/cache/cache_model.hpp"
 #include "page_view.hpp"
 #include "pending_requests.hpp"
+#include "unposted_requests.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -14,6 +15,7 @@
 #include <shared_mutex>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 
 namespace coherdma::emulation {
 
@@ -23,6 +25,13 @@ struct keyed_memory {
     addr_range range;            ///< in the program
     std::uint64_t iova = 0;      ///< of range.begin, in work requests
     int access_flags = 0;
+    const ibv_mw *mw = nullptr; ///< of an MW's rkey
+};
+
+/// What an MW gives access by, if it is bound.
+struct bound_mw {
+    std::uint32_t rkey = 0;
+    const void *qp = nullptr; ///< of type 2: its QP
 };
 
 /// An MR whose memory has a second copy.
@@ -45,7 +54,8 @@ struct emulated_device {
     std::unordered_map<const ibv_mr *, emulated_mr> by_mr;
     /// By the number of the object: from the beginning of ibv_dereg_mr() to its end.
     std::unordered_map<std::uint64_t, emulated_mr> ending_mrs;
-    std::unordered_map<const ibv_mw *, std::uint32_t> rkeys_of_mws; ///< that are in by_rkey
+    std::unordered_map<const ibv_mw *, bound_mw> bound_mws; ///< their rkeys are in by_rkey
+    std::unordered_map<const void *, std::unordered_set<const ibv_mw *>> mws_of_qps; ///< of type 2
     /// By the number of the QP or SRQ while it is being destroyed: its last request. Another one
     /// may get its address before the call returns.
     std::unordered_map<std::uint64_t, std::uint64_t> last_requests_of_ending;
@@ -68,6 +78,7 @@ struct shared_state {
     finding_log log;
     cache_model cache;
     pending_requests requests;
+    unposted_requests unposted;
 
     explicit shared_state(const settings &);
 };

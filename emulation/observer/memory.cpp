@@ -139,12 +139,12 @@ void add_keys(emulated_device &device, const ibv_mr *mr, emulated_mr added) {
         device.by_lkey[added.lkey] = device.by_rkey[added.rkey] = memory;
         device.by_mr.insert_or_assign(mr, std::move(added));
     }
-    peer_ipc::publish_rkey(device.driver_number, rkey, memory);
+    peer_ipc::publish_rkey(device, rkey, memory);
 }
 
 /// Its keys no longer lead to the memory. Without device.mutex.
 void remove_rkey(emulated_device &device, std::uint32_t rkey) {
-    peer_ipc::withdraw_rkey(device.driver_number, rkey);
+    peer_ipc::withdraw_rkey(device, rkey);
     const std::unique_lock guard(device.mutex);
     device.by_rkey.erase(rkey);
 }
@@ -257,8 +257,8 @@ void change_registration(emulated_device &device, const ibv_mr &mr, int flags, i
         memory = changed.memory;
         device.by_lkey[mr.lkey] = device.by_rkey[mr.rkey] = memory;
     }
-    peer_ipc::withdraw_rkey(device.driver_number, former_rkey);
-    peer_ipc::publish_rkey(device.driver_number, mr.rkey, memory);
+    peer_ipc::withdraw_rkey(device, former_rkey);
+    peer_ipc::publish_rkey(device, mr.rkey, memory);
     process_state().cache.set_keys(memory.mr_number, mr.lkey, mr.rkey);
     process_state().cache.set_remote_access(
         memory.mr_number, may_allow(memory.access_flags, IBV_ACCESS_REMOTE_READ),
@@ -269,15 +269,42 @@ void end_mw(emulated_device &device, const ibv_mw *mw) {
     std::uint32_t rkey;
     {
         const std::unique_lock guard(device.mutex);
-        const auto node = device.rkeys_of_mws.extract(mw);
+        const auto node = device.bound_mws.extract(mw);
         if (!node)
             return;
-        rkey = node.mapped();
+        rkey = node.mapped().rkey;
+        const auto mws = device.mws_of_qps.find(node.mapped().qp);
+        if (mws != device.mws_of_qps.end() && mws->second.erase(mw) != 0 && mws->second.empty())
+            device.mws_of_qps.erase(mws);
     }
     remove_rkey(device, rkey);
 }
 
-void record_mw_bind(emulated_device &device, const ibv_mw *mw, std::uint32_t rkey,
+void invalidate_rkey(emulated_device &device, std::uint32_t rkey) {
+    const ibv_mw *mw = nullptr;
+    {
+        const std::shared_lock guard(device.mutex);
+        const auto it = device.by_rkey.find(rkey);
+        if (it != device.by_rkey.end())
+            mw = it->second.mw;
+    }
+    if (mw != nullptr)
+        end_mw(device, mw);
+}
+
+void end_mws_of_qp(emulated_device &device, const void *qp) {
+    std::unordered_set<const ibv_mw *> mws;
+    {
+        const std::shared_lock guard(device.mutex);
+        const auto it = device.mws_of_qps.find(qp);
+        if (it != device.mws_of_qps.end())
+            mws = it->second;
+    }
+    for (const ibv_mw *const mw : mws)
+        end_mw(device, mw);
+}
+
+void record_mw_bind(emulated_device &device, const ibv_qp *qp, const ibv_mw *mw, std::uint32_t rkey,
                     const ibv_mw_bind_info &bind_info) {
     end_mw(device, mw); // its former rkey
     if (bind_info.mr == nullptr || bind_info.length == 0)
@@ -292,15 +319,19 @@ void record_mw_bind(emulated_device &device, const ibv_mw *mw, std::uint32_t rke
         memory.range.begin += bind_info.addr - memory.iova;
         memory.range.end = memory.range.begin + bind_info.length;
         memory.iova = (bind_info.mw_access_flags & IBV_ACCESS_ZERO_BASED) != 0 ? 0 : bind_info.addr;
+        memory.mw = mw;
         device.by_rkey[rkey] = memory;
-        device.rkeys_of_mws[mw] = rkey;
+        const bool is_of_qp = mw->type == IBV_MW_TYPE_2;
+        device.bound_mws[mw] = {.rkey = rkey, .qp = is_of_qp ? qp : nullptr};
+        if (is_of_qp)
+            device.mws_of_qps[qp].insert(mw);
     }
-    peer_ipc::publish_rkey(device.driver_number, rkey, memory);
+    peer_ipc::publish_rkey(device, rkey, memory);
 }
 
 void forget_memory(emulated_device &device) {
     for (const auto &[rkey, memory] : device.by_rkey)
-        peer_ipc::withdraw_rkey(device.driver_number, rkey);
+        peer_ipc::withdraw_rkey(device, rkey);
     for (const auto &[mr, emulated] : device.by_mr)
         process_state().cache.remove_mr(emulated.memory.mr_number);
 }

@@ -100,6 +100,9 @@ class emulation_observer final : public observer {
             case object_kind::MW:
                 return end_mw(device, handle_of<ibv_mw>(ended));
             case object_kind::QP:
+                end_mws_of_qp(device, ended.handle);
+                drop_checks(ended.handle);
+                return begin_destroy_queue(device, ended.number);
             case object_kind::SRQ:
                 return begin_destroy_queue(device, ended.number);
             default:
@@ -153,17 +156,27 @@ class emulation_observer final : public observer {
         });
     }
     void on_post(const request &sent, const ibv_send_wr &wr) override {
-        if (sent.opcode == IBV_WR_BIND_MW)
-            with_device(sent.context, [&](emulated_device &device) {
-                record_mw_bind(device, wr.bind_mw.mw, wr.bind_mw.rkey, wr.bind_mw.bind_info);
-            });
+        unless_out_of_memory([&] { end_checks(sent, true); });
+        if (sent.opcode != IBV_WR_BIND_MW && sent.opcode != IBV_WR_LOCAL_INV)
+            return;
+        with_device(sent.context, [&](emulated_device &device) {
+            if (sent.opcode == IBV_WR_LOCAL_INV)
+                return invalidate_rkey(device, wr.invalidate_rkey);
+            record_mw_bind(device, static_cast<const ibv_qp *>(sent.queue), wr.bind_mw.mw,
+                           wr.bind_mw.rkey, wr.bind_mw.bind_info);
+        });
     }
     void on_refuse(const request &refused) override {
         process_state().requests.take(refused.queue, refused.number);
+        unless_out_of_memory([&] { end_checks(refused, false); });
     }
 
-    void on_completion(ibv_cq &, completion &polled) override {
+    void on_completion(ibv_cq &cq, completion &polled) override {
         unless_out_of_memory([&] { complete_requests(polled); });
+        if (polled.wc.status == IBV_WC_SUCCESS && (polled.wc.wc_flags & IBV_WC_WITH_INV) != 0)
+            with_device(cq.context, [&](emulated_device &device) {
+                invalidate_rkey(device, polled.wc.invalidated_rkey);
+            });
     }
     void on_poll(ibv_cq &, int) override {
         unless_out_of_memory([] { process_state().cache.on_post_or_poll(); });

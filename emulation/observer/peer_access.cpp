@@ -25,6 +25,8 @@ const char *operation_name(ibv_wr_opcode opcode) noexcept {
         return "compare and swap";
     case IBV_WR_ATOMIC_FETCH_AND_ADD:
         return "fetch and add";
+    case IBV_WR_ATOMIC_WRITE:
+        return "atomic Write";
     default:
         return "RDMA Write";
     }
@@ -58,39 +60,59 @@ mem_access describe_receive(std::uint64_t wr_id, std::uint64_t length) {
 /// Before a WR that accesses remote memory is posted: checks that memory in the process of this
 /// host that emulates it, this one or another.
 void check_remote_access(emulated_device &device, const ibv_qp &qp, ibv_wr_opcode opcode,
-                         std::uint64_t wr_id, std::uint32_t rkey, std::uint64_t remote_addr,
-                         std::uint64_t length) {
-    if (process_state().config.mode == cache_mode::PASSTHROUGH || length == 0)
+                         std::uint64_t wr_id, const remote_memory &memory, request_checks &checks) {
+    if (process_state().config.mode == cache_mode::PASSTHROUGH || memory.length == 0)
         return;
     // Two devices may use the same rkey. With more than one match the owner is ambiguous.
     std::vector<addr_range> matches;
     for_each_device([&](emulated_device &other) {
         if (other.driver_number != device.driver_number)
             return;
-        if (const addr_range range = other.find_memory_by_rkey(rkey, remote_addr, length);
+        if (const addr_range range =
+                other.find_memory_by_rkey(memory.rkey, memory.addr, memory.length);
             !range.empty())
             matches.push_back(range);
     });
-    const mem_access access = describe_send(qp, opcode, wr_id, length);
+    const mem_access access = describe_send(qp, opcode, wr_id, memory.length);
     if (matches.empty())
-        peer_ipc::request_check(device.driver_number, rkey, remote_addr, length, opcode, access);
+        checks.peers = peer_ipc::request_check(memory, opcode, access);
     if (matches.size() == 1)
-        check_peer_access(matches[0], opcode, access);
+        check_peer_access(matches[0], opcode, access, checks.own);
 }
 
-/// Checks memory of this process for a WR that a peer is about to post.
-void check_peer_access(addr_range range, ibv_wr_opcode opcode, const mem_access &access) {
+/// Checks memory of this process for a WR that is about to be posted.
+void check_peer_access(addr_range range, ibv_wr_opcode opcode, const mem_access &access,
+                       unposted_checks &checks) {
     switch (opcode) {
     case IBV_WR_RDMA_READ:
-        process_state().cache.check_peer_rdma_read(range, access);
+        process_state().cache.check_peer_rdma_read(range, access, &checks);
         break;
     case IBV_WR_ATOMIC_CMP_AND_SWP:
     case IBV_WR_ATOMIC_FETCH_AND_ADD:
-        process_state().cache.check_peer_atomic(range, access);
+        process_state().cache.check_peer_atomic(range, access, &checks);
         break;
     default:
-        process_state().cache.check_peer_rdma_write(range, access);
+        process_state().cache.check_peer_rdma_write(range, access, &checks);
     }
+}
+
+static void end_checks(request_checks checks, bool is_posted) {
+    peer_ipc::end_request(checks.peers, is_posted);
+    if (checks.own.is_empty())
+        return;
+    if (is_posted)
+        process_state().cache.report_posted(checks.own);
+    else
+        process_state().cache.drop_unposted(checks.own);
+}
+
+void end_checks(const interposer::request &ended, bool is_posted) {
+    end_checks(process_state().unposted.take(ended.number), is_posted);
+}
+
+void drop_checks(const void *queue) {
+    for (request_checks &checks : process_state().unposted.take_queue(queue))
+        end_checks(std::move(checks), false);
 }
 
 } // namespace coherdma::emulation

@@ -22,8 +22,9 @@ constexpr std::uint32_t LOCAL_SINK_OPCODES = ATOMIC_OPCODES | bit(IBV_WR_RDMA_RE
 constexpr std::uint32_t LOCAL_SOURCE_OPCODES = bit(IBV_WR_SEND) | bit(IBV_WR_SEND_WITH_IMM) |
                                                bit(IBV_WR_SEND_WITH_INV) | bit(IBV_WR_RDMA_WRITE) |
                                                bit(IBV_WR_RDMA_WRITE_WITH_IMM);
-constexpr std::uint32_t REMOTE_MEMORY_OPCODES =
-    LOCAL_SINK_OPCODES | bit(IBV_WR_RDMA_WRITE) | bit(IBV_WR_RDMA_WRITE_WITH_IMM);
+constexpr std::uint32_t REMOTE_MEMORY_OPCODES = LOCAL_SINK_OPCODES | bit(IBV_WR_RDMA_WRITE) |
+                                                bit(IBV_WR_RDMA_WRITE_WITH_IMM) |
+                                                bit(IBV_WR_ATOMIC_WRITE);
 
 constexpr std::uint64_t ALL_BYTES = ~std::uint64_t{0};
 
@@ -35,24 +36,25 @@ std::uint64_t length_of(const wr_type &wr) noexcept {
     return length;
 }
 
-void prepare_source(addr_range range, const pending_request &pending) {
+void prepare_source(addr_range range, const pending_request &pending, unposted_checks *unposted) {
     if (process_state().config.program_syncs_local)
-        process_state().cache.check_local_source(range, pending.description);
+        process_state().cache.check_local_source(range, pending.description, unposted);
     else
         process_state().cache.writeback_source(range);
 }
 
-void prepare_sink(addr_range range, pending_request &pending) {
+/// unposted: nullptr: findings are reported now.
+void prepare_sink(addr_range range, pending_request &pending, unposted_checks *unposted) {
     if (!process_state().config.program_syncs_local)
         process_state().cache.writeback_sink(range);
-    else if (process_state().cache.check_local_sink(range, pending.description))
+    else if (process_state().cache.check_local_sink(range, pending.description, unposted))
         pending.is_reported = true;
 }
 
 /// Prepares the local memory of a WR for the device, except inline data: the CPU copies them, from
 /// the program's copy.
 void prepare_sges(emulated_device &device, const ibv_qp &qp, const request &sent,
-                  const ibv_send_wr &wr, pending_request &pending) {
+                  const ibv_send_wr &wr, pending_request &pending, unposted_checks &unposted) {
     const bool is_sink = (LOCAL_SINK_OPCODES & bit(wr.opcode)) != 0;
     const bool is_source = (LOCAL_SOURCE_OPCODES & bit(wr.opcode)) != 0;
     if ((wr.send_flags & IBV_SEND_INLINE) != 0 || (!is_sink && !is_source))
@@ -62,24 +64,32 @@ void prepare_sges(emulated_device &device, const ibv_qp &qp, const request &sent
     for (int i = 0; i < wr.num_sge; ++i) {
         const addr_range range = device.find_memory_by_lkey(wr.sg_list[i]);
         if (is_sink) {
-            prepare_sink(range, pending);
+            prepare_sink(range, pending, &unposted);
             pending.sinks.push_back(range);
         } else {
-            prepare_source(range, pending);
+            prepare_source(range, pending, &unposted);
         }
     }
 }
 
 /// Has the process that owns the remote memory of the WR check it.
 void check_target(emulated_device &device, const ibv_qp &qp, const request &sent,
-                  const ibv_send_wr &wr) {
+                  const ibv_send_wr &wr, request_checks &checks) {
+    if (!accesses_remote_memory(wr.opcode))
+        return;
     constexpr std::uint64_t ATOMIC_LENGTH = 8;
-    if ((ATOMIC_OPCODES & bit(wr.opcode)) != 0)
-        check_remote_access(device, qp, wr.opcode, sent.wr_id, wr.wr.atomic.rkey,
-                            wr.wr.atomic.remote_addr, ATOMIC_LENGTH);
-    else if ((REMOTE_MEMORY_OPCODES & bit(wr.opcode)) != 0)
-        check_remote_access(device, qp, wr.opcode, sent.wr_id, wr.wr.rdma.rkey,
-                            wr.wr.rdma.remote_addr, length_of(wr));
+    remote_memory memory = {.driver_number = device.driver_number,
+                            .rkey = wr.wr.rdma.rkey,
+                            .addr = wr.wr.rdma.remote_addr,
+                            .length = length_of(wr)};
+    if ((ATOMIC_OPCODES & bit(wr.opcode)) != 0) {
+        memory.rkey = wr.wr.atomic.rkey;
+        memory.addr = wr.wr.atomic.remote_addr;
+        memory.length = ATOMIC_LENGTH;
+    }
+    if (wr.opcode == IBV_WR_ATOMIC_WRITE)
+        memory.length = ATOMIC_LENGTH;
+    check_remote_access(device, qp, wr.opcode, sent.wr_id, memory, checks);
 }
 
 /// The device has written num_bytes bytes to the sinks, the memory of the request's SGEs, in their
@@ -113,10 +123,17 @@ std::uint64_t num_bytes_written(const completion &polled, bool is_receive) noexc
 void prepare_send(emulated_device &device, const request &sent, const ibv_send_wr &wr) {
     const ibv_qp &qp = *static_cast<const ibv_qp *>(sent.queue);
     pending_request pending;
-    prepare_sges(device, qp, sent, wr, pending);
+    request_checks checks;
+    prepare_sges(device, qp, sent, wr, pending, checks.own);
     if (!pending.sinks.empty())
         process_state().requests.add(sent.queue, sent.number, std::move(pending));
-    check_target(device, qp, sent, wr);
+    check_target(device, qp, sent, wr, checks);
+    if (!checks.is_empty())
+        process_state().unposted.add(sent.queue, sent.number, std::move(checks));
+}
+
+bool accesses_remote_memory(ibv_wr_opcode opcode) noexcept {
+    return (REMOTE_MEMORY_OPCODES & bit(opcode)) != 0;
 }
 
 void prepare_receive(emulated_device &device, const request &receive, const ibv_recv_wr &wr) {
@@ -127,7 +144,7 @@ void prepare_receive(emulated_device &device, const request &receive, const ibv_
         const addr_range range = device.find_memory_by_lkey(wr.sg_list[i]);
         // Memory that is not emulated also counts towards byte_len of the completion.
         pending.sinks.push_back(range.empty() ? addr_range{0, wr.sg_list[i].length} : range);
-        prepare_sink(range, pending);
+        prepare_sink(range, pending, nullptr); // there is no event when it is posted
     }
     process_state().requests.add(receive.queue, receive.number, std::move(pending));
 }

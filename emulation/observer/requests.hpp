@@ -10,6 +10,10 @@ namespace coherdma::emulation {
 /// no later eviction overwrites the received data. If the program has to do that, it is checked.
 /// The process that emulates the remote memory checks that.
 void prepare_send(emulated_device &, const interposer::request &, const ibv_send_wr &);
+/// It was posted, or was not: what its checks have found is reported, or dropped.
+void end_checks(const interposer::request &, bool is_posted);
+/// The queue is destroyed: those that were begun are not posted.
+void drop_checks(const void *queue);
 void prepare_receive(emulated_device &, const interposer::request &, const ibv_recv_wr &);
 
 /// Before the program sees the completion: fetches what the device wrote, unless the program has to
@@ -28,8 +32,9 @@ mem_access describe_receive(std::uint64_t wr_id, std::uint64_t length);
 /// Before a WR that accesses remote memory is posted: checks that memory in the process of this
 /// host that emulates it.
 void check_remote_access(emulated_device &, const ibv_qp &, ibv_wr_opcode, std::uint64_t wr_id,
-                         std::uint32_t rkey, std::uint64_t remote_addr, std::uint64_t length);
-/// Checks memory of this process for a WR that a peer is about to post.
-void check_peer_access(addr_range, ibv_wr_opcode, const mem_access &);
+                         const remote_memory &, request_checks &);
+/// Checks memory of this process for a WR that is about to be posted.
+void check_peer_access(addr_range, ibv_wr_opcode, const mem_access &, unposted_checks &);
+[[nodiscard]] bool accesses_remote_memory(ibv_wr_opcode) noexcept;
 
 } // namespace coherdma::emulation

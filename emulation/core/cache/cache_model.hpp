@@ -30,6 +30,44 @@ namespace coherdma::emulation {
 struct cache_line;
 class line_reporter;
 
+/// A write of a request that the program has not fetched.
+struct recorded_write {
+    addr_range range;
+    mem_access request;
+    bool reported;                ///< as a finding: the program had changed the memory, too
+    bool was_in_conflict = false; ///< a line of it: a finding, when the program synced it
+    bool marked = false;          ///< for a memory checker
+    bool is_local = false;        ///< of a request of the program; else of a peer
+    std::uint64_t number = 0;     ///< of a request that may not be posted; else 0
+    std::uint64_t num_completions_before = 0; ///< value of num_completions_
+};
+
+/// What checks of a request leave that counts only if it is posted: findings and recorded writes.
+class unposted_checks {
+  public:
+    [[nodiscard]] bool has_findings() const noexcept { return !findings_.empty(); }
+    [[nodiscard]] bool is_empty() const noexcept { return findings_.empty() && writes_.empty(); }
+
+  private:
+    friend class cache_model;
+    friend class line_reporter;
+    struct unreported {
+        finding found;
+        std::vector<history_event> events; ///< copies, to which `found` points
+    };
+    struct unposted_write {
+        std::uint64_t number;
+        std::optional<recorded_write> replaced;
+    };
+    static constexpr std::size_t MAX_FINDINGS = 256; ///< more are reported at once
+
+    /// False: there are too many.
+    bool add(const finding &);
+
+    std::vector<unreported> findings_;
+    std::vector<unposted_write> writes_;
+};
+
 class cache_model {
   public:
     /// checker: gets marks for bytes that are not synced; nullptr: none.
@@ -76,21 +114,28 @@ class cache_model {
     /// and when the program polls its completion: the device has written these bytes.
     void fetch_sink(addr_range bytes);
 
-    // -- the same if the program syncs it: lines that are not synced become findings
+    // -- checks of requests before they are posted. With unposted: that gets what counts only then;
+    // without: all is reported and recorded now.
 
-    void check_local_source(addr_range, const mem_access &);
+    /// The request was posted, or was not. Empties it.
+    void report_posted(unposted_checks &);
+    void drop_unposted(unposted_checks &);
+
+    // -- local memory if the program syncs it: lines that are not synced become findings
+
+    void check_local_source(addr_range, const mem_access &, unposted_checks *unposted = nullptr);
     /// Returns whether there was a finding.
-    bool check_local_sink(addr_range, const mem_access &);
+    bool check_local_sink(addr_range, const mem_access &, unposted_checks *unposted = nullptr);
     /// The program polls the completion. is_reported: by check_local_sink().
     void record_local_write(addr_range bytes, const mem_access &, bool is_reported);
 
     // -- work requests of peers on memory of this process, just before they are posted: dirty lines
     // become findings
 
-    void check_peer_rdma_read(addr_range, const mem_access &);
-    void check_peer_rdma_write(addr_range, const mem_access &);
+    void check_peer_rdma_read(addr_range, const mem_access &, unposted_checks *unposted = nullptr);
+    void check_peer_rdma_write(addr_range, const mem_access &, unposted_checks *unposted = nullptr);
     /// Reads and writes the memory; sync before it is sufficient.
-    void check_peer_atomic(addr_range, const mem_access &);
+    void check_peer_atomic(addr_range, const mem_access &, unposted_checks *unposted = nullptr);
 
     // -- without a request for that memory
 
@@ -115,15 +160,6 @@ class cache_model {
     using line_visitor = std::function<void(cache_line &)>;
     using lock_guard = std::lock_guard<std::mutex>;
 
-    struct recorded_write { ///< not fetched since
-        addr_range range;
-        mem_access request;
-        bool reported;                ///< as a finding: the program had changed the memory, too
-        bool was_in_conflict = false; ///< a line of it: a finding, when the program synced it
-        bool marked = false;          ///< for a memory checker
-        bool is_local = false;        ///< of a request of the program; else of a peer
-        std::uint64_t num_completions_before = 0; ///< value of num_completions_
-    };
     // All these are called with mutex_.
 
     /// Calls the visitor for each registered line that has a byte in the range, with a snapshot of
@@ -152,7 +188,7 @@ class cache_model {
     [[nodiscard]] recorded_write *find_last_write(addr_range range) {
         return const_cast<recorded_write *>(std::as_const(*this).find_last_write(range));
     }
-    void record_write(recorded_write);
+    std::optional<recorded_write> record_write(recorded_write);
     void forget_writes(addr_range);
     [[nodiscard]] range_set find_known_writes(addr_range lines) const;
     void forget_never_synced(addr_range bytes);
@@ -167,7 +203,7 @@ class cache_model {
     void writeback_invalidate_range(event_kind, addr_range, bool report_redundant);
     void writeback_local(event_kind, addr_range);
     void check_and_record_write(event_kind, addr_range, const mem_access &,
-                                finding_kind kind_if_dirty);
+                                finding_kind kind_if_dirty, unposted_checks *unposted);
 
     std::vector<addr_range> find_device_changes(addr_range);
     void poison_recorded_writes();
@@ -184,6 +220,7 @@ class cache_model {
     std::list<recorded_write> writes_;               ///< latest first
     std::atomic<std::uint64_t> num_completions_ = 0; ///< that the program has polled
     range_set never_synced_; ///< lines that no sync has had since their pages were registered
+    std::uint64_t next_write_number_ = 1;
     event_history history_;
     std::deque<addr_range> synced_ranges_; ///< by the program, latest first
     std::unordered_map<std::uintptr_t, std::uint64_t>

@@ -14,11 +14,12 @@ namespace coherdma::emulation {
 
 /// A request that this program posts reads this memory: reports lines whose changes the program has
 /// not written back.
-void cache_model::check_local_source(addr_range range, const mem_access &request) {
+void cache_model::check_local_source(addr_range range, const mem_access &request,
+                                     unposted_checks *unposted) {
     if (range.empty())
         return;
     const lock_guard guard(mutex_);
-    line_reporter dirty(*this, &request);
+    line_reporter dirty(*this, &request, unposted);
     visit_lines_as_event(event_kind::REQUEST_SOURCE, range, request, [&](cache_line &line) {
         if (is_dirty(line) && line.differs_in(range))
             dirty.add(finding_kind::UNSYNCED_SOURCE, line);
@@ -31,11 +32,12 @@ void cache_model::check_local_source(addr_range range, const mem_access &request
 
 /// A request that this program posts writes this memory: reports lines that the program has changed
 /// and not written back. Returns whether there was a finding.
-bool cache_model::check_local_sink(addr_range range, const mem_access &request) {
+bool cache_model::check_local_sink(addr_range range, const mem_access &request,
+                                   unposted_checks *unposted) {
     if (range.empty())
         return false;
     const lock_guard guard(mutex_);
-    line_reporter dirty(*this, &request);
+    line_reporter dirty(*this, &request, unposted);
     bool is_reported = false;
     visit_lines_as_event(event_kind::REQUEST_SINK, range, request, [&](cache_line &line) {
         if (is_dirty(line))

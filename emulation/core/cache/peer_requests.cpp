@@ -23,9 +23,10 @@ bool overlap(addr_range first, addr_range second) noexcept {
 } // namespace
 
 /// A peer is about to post this request: reports lines that it would read unsynced.
-void cache_model::check_peer_rdma_read(addr_range range, const mem_access &request) {
+void cache_model::check_peer_rdma_read(addr_range range, const mem_access &request,
+                                       unposted_checks *unposted) {
     const lock_guard guard(mutex_);
-    line_reporter dirty(*this, &request);
+    line_reporter dirty(*this, &request, unposted);
     visit_lines_as_event(event_kind::PEER_RDMA_READ, range, request, [&](cache_line &line) {
         if (is_dirty(line) && line.differs_in(range))
             dirty.add(finding_kind::UNSYNCED_READ, line);
@@ -36,23 +37,27 @@ void cache_model::check_peer_rdma_read(addr_range range, const mem_access &reque
     forget_never_synced(range); // said once
 }
 
-void cache_model::check_peer_rdma_write(addr_range range, const mem_access &request) {
+void cache_model::check_peer_rdma_write(addr_range range, const mem_access &request,
+                                        unposted_checks *unposted) {
     check_and_record_write(event_kind::PEER_RDMA_WRITE, range, request,
-                           finding_kind::UNSYNCED_WRITE);
+                           finding_kind::UNSYNCED_WRITE, unposted);
 }
 
-void cache_model::check_peer_atomic(addr_range range, const mem_access &request) {
-    check_and_record_write(event_kind::PEER_ATOMIC, range, request, finding_kind::UNSYNCED_READ);
+void cache_model::check_peer_atomic(addr_range range, const mem_access &request,
+                                    unposted_checks *unposted) {
+    check_and_record_write(event_kind::PEER_ATOMIC, range, request, finding_kind::UNSYNCED_READ,
+                           unposted);
 }
 
 /// A peer is about to post a request that writes: reports dirty lines as findings of kind_if_dirty,
 /// and records the write for later findings.
 void cache_model::check_and_record_write(event_kind kind, addr_range range,
-                                         const mem_access &request, finding_kind kind_if_dirty) {
+                                         const mem_access &request, finding_kind kind_if_dirty,
+                                         unposted_checks *unposted) {
     const lock_guard guard(mutex_);
     bool reported = false;
     {
-        line_reporter dirty(*this, &request);
+        line_reporter dirty(*this, &request, unposted);
         visit_lines_as_event(kind, range, request, [&](cache_line &line) {
             if (is_dirty(line))
                 dirty.add(kind_if_dirty, line);
@@ -62,25 +67,59 @@ void cache_model::check_and_record_write(event_kind kind, addr_range range,
         });
     }
     forget_never_synced(range); // said once; and now the device's data are in the lines
-    record_write({.range = range, .request = request, .reported = reported});
+    const std::uint64_t number = unposted != nullptr ? next_write_number_++ : 0;
+    auto replaced =
+        record_write({.range = range, .request = request, .reported = reported, .number = number});
+    if (unposted != nullptr)
+        unposted->writes_.push_back({number, std::move(replaced)});
+}
+
+void cache_model::report_posted(unposted_checks &checks) {
+    for (const auto &unreported : checks.findings_)
+        log_.report(unreported.found);
+    checks = {};
+}
+
+/// In place of each write, or of the parts that the program has not fetched, there is what the
+/// write has replaced.
+void cache_model::drop_unposted(unposted_checks &checks) {
+    const lock_guard guard(mutex_);
+    for (const auto &dropped : checks.writes_)
+        for (auto it = writes_.begin(); it != writes_.end();) {
+            if (it->number != dropped.number) {
+                ++it;
+            } else if (dropped.replaced) {
+                const addr_range part = it->range;
+                *it = *dropped.replaced;
+                it->range = part;
+                ++it;
+            } else {
+                it = writes_.erase(it);
+            }
+        }
+    checks = {};
 }
 
 /// Remembers memory that a request writes, until the program fetches it; replaces the write of the
-/// same range.
-void cache_model::record_write(recorded_write added) {
+/// same range, and returns that.
+std::optional<recorded_write> cache_model::record_write(recorded_write added) {
+    std::optional<recorded_write> replaced;
     const auto same_range =
         std::find_if(writes_.begin(), writes_.end(),
                      [&](const recorded_write &write) { return write.range == added.range; });
-    if (same_range != writes_.end())
+    if (same_range != writes_.end()) {
+        replaced = std::move(*same_range);
         writes_.erase(same_range);
+    }
     while (writes_.size() >= MAX_WRITES) // forget_writes() may have added more than one
         writes_.pop_back();
     added.num_completions_before = num_completions_.load(std::memory_order_relaxed);
     writes_.push_front(std::move(added));
+    return replaced;
 }
 
 /// The last write that touches one of these lines; nullptr: none is recorded.
-const cache_model::recorded_write *cache_model::find_last_write(addr_range range) const {
+const recorded_write *cache_model::find_last_write(addr_range range) const {
     for (const recorded_write &write : writes_)
         if (overlap(round_out(write.range, config_.line_size), range))
             return &write;

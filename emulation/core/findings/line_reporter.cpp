@@ -61,7 +61,21 @@ void line_reporter::report_pending() {
         completed.request = *request_;
     else if (const auto *const write = cache_.find_last_write(completed.range))
         completed.request = write->request;
-    cache_.log_.report(completed);
+    if (unposted_ == nullptr || !unposted_->add(completed))
+        cache_.log_.report(completed);
+}
+
+bool unposted_checks::add(const finding &added) {
+    if (findings_.size() == MAX_FINDINGS)
+        return false;
+    unreported &copy = findings_.emplace_back();
+    copy.found = added;
+    copy.events.reserve(added.history.size()); // its events stay where they are
+    for (const history_event *&event : copy.found.history) {
+        copy.events.push_back(*event);
+        event = &copy.events.back();
+    }
+    return true;
 }
 
 } // namespace coherdma::emulation

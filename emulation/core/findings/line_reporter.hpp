@@ -12,10 +12,13 @@ namespace coherdma::emulation {
 
 class line_reporter {
   public:
-    /// request: the work request that caused the findings, if any.
-    line_reporter(cache_model &cache, const mem_access *request) noexcept
+    /// request: the work request that caused the findings, if any. unposted: gets the findings;
+    /// they are not reported.
+    line_reporter(cache_model &cache, const mem_access *request,
+                  unposted_checks *unposted = nullptr) noexcept
         : cache_(cache)
-        , request_(request) {}
+        , request_(request)
+        , unposted_(unposted) {}
     ~line_reporter() {
         try {
             report_pending();
@@ -35,6 +38,7 @@ class line_reporter {
 
     cache_model &cache_;
     const mem_access *request_;
+    unposted_checks *unposted_;
     std::optional<finding> pending_;
 };
 

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -64,6 +65,20 @@ int open_private_shm(const std::string &name, std::string &reason) {
     }
     reason = path + " is removed again and again";
     return -1;
+}
+
+int allocate_shm(int fd, std::uint64_t offset, std::uint64_t length) noexcept {
+    for (;;) {
+        const int error =
+            posix_fallocate(fd, static_cast<off_t>(offset), static_cast<off_t>(length));
+        if (error != EINTR) // a signal of the program
+            return error;
+    }
+}
+
+bool is_file_size_limited(std::uint64_t max_length) noexcept {
+    rlimit limit;
+    return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur < max_length;
 }
 
 } // namespace coherdma::emulation

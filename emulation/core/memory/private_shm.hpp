@@ -4,6 +4,7 @@
 // a file of that name first, and would then hold its lock, shorten it or change its content.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 namespace coherdma::emulation {
@@ -12,5 +13,11 @@ namespace coherdma::emulation {
 /// that belongs to this user, and no other user may open it; nothing is changed in another file,
 /// and none of its locks is waited for. -1: see reason.
 int open_private_shm(const std::string &name, std::string &reason);
+
+/// Allocates a part of the file now: a store to a hole raises SIGBUS if memory has run out. 0 or an
+/// errno.
+int allocate_shm(int fd, std::uint64_t offset, std::uint64_t length) noexcept;
+/// Whether a file may not be longer than this (ulimit -f): making it longer would raise SIGXFSZ.
+bool is_file_size_limited(std::uint64_t max_length) noexcept;
 
 } // namespace coherdma::emulation

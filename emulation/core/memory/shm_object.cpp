@@ -63,11 +63,6 @@ void remove_unused_files() {
     closedir(dir);
 }
 
-bool is_file_size_limited() noexcept {
-    rlimit limit;
-    return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur != RLIM_INFINITY;
-}
-
 } // namespace
 
 struct shm_object::header {
@@ -138,7 +133,7 @@ std::shared_ptr<shm_object> shm_object::open(shm_id id, std::size_t page_size,
     char id_text[40];
     std::snprintf(id_text, sizeof id_text, "%" PRIx64 "-%" PRIx64, id.device, id.inode);
     reason = "the file size is limited (ulimit -f)";
-    if (is_file_size_limited())
+    if (is_file_size_limited(RLIM_INFINITY))
         return nullptr;
     remove_unused_files();
     std::shared_ptr<shm_object> object;
@@ -220,14 +215,9 @@ bool shm_object::write_holders(std::uint64_t offset, std::uint64_t holders) cons
     return pwrite(fd(), &holders, sizeof holders, file_offset) == sizeof holders;
 }
 
-/// Allocates now: a store to a hole raises SIGBUS if memory has run out.
 int shm_object::allocate(std::uint64_t file_offset, std::uint64_t length) const noexcept {
-    for (;;) {
-        const int error =
-            posix_fallocate(fd(), static_cast<off_t>(file_offset), static_cast<off_t>(length));
-        if (error != EINTR)
-            return error == ENOSPC ? ENOMEM : error;
-    }
+    const int error = allocate_shm(fd(), file_offset, length);
+    return error == ENOSPC ? ENOMEM : error;
 }
 
 bool shm_object::has_no_other_holder(std::uint64_t offset) noexcept {

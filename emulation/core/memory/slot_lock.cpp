@@ -60,8 +60,8 @@ void close_slot_file(int fd) noexcept {
     });
 }
 
-void *map_slot_file(int fd, std::size_t length) noexcept {
-    void *const mapped = mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+void *map_slot_file(int fd, std::size_t length, off_t offset) noexcept {
+    void *const mapped = mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED, fd, offset);
     if (mapped != MAP_FAILED)
         madvise(mapped, length, MADV_DONTFORK);
     return mapped;

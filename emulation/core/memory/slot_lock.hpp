@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstddef>
+#include <sys/types.h>
 
 namespace coherdma::emulation {
 
@@ -13,9 +14,9 @@ namespace coherdma::emulation {
 void close_at_fork(int fd);
 /// Closes a file that was passed to close_at_fork(), unless the program has closed it.
 void close_slot_file(int fd) noexcept;
-/// Maps the file's beginning. Children of fork() do not inherit the mapping: like the descriptor,
+/// Maps a part of the file. Children of fork() do not inherit the mapping: like the descriptor,
 /// it would keep the locks. MAP_FAILED: see errno.
-[[nodiscard]] void *map_slot_file(int fd, std::size_t length) noexcept;
+[[nodiscard]] void *map_slot_file(int fd, std::size_t length, off_t offset = 0) noexcept;
 
 /// Locks the slot for this open file. False: another one has the slot.
 [[nodiscard]] bool lock_slot(int fd, unsigned slot) noexcept;

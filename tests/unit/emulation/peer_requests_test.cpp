@@ -273,6 +273,76 @@ void unsynced_write_of_equal_bytes_is_possible_finding(void **) {
             }
 }
 
+/// What its history says is that of the check.
+void findings_of_a_request_are_reported_when_it_is_posted(void **) {
+    test_cache cache;
+    const program_pages pages(1);
+    const auto device = cache.add_mr(pages.part(0, pages.size));
+    const addr_range line = pages.part(LINE_OFFSET, 8);
+    cache->sync_writeback(&line, 1);
+    pages.bytes[LINE_OFFSET] = CPU_DATA;
+    unposted_checks refused, posted;
+    cache->check_peer_rdma_read(line, peer_request("refused"), &refused);
+    cache->check_peer_rdma_read(line, peer_request("posted"), &posted);
+    assert_true(refused.has_findings() && posted.has_findings());
+    cache->drop_unposted(refused);
+    assert_int_equal(cache.new_findings().size(), 0);
+    for (std::size_t i = 0; i < 2 * event_history::CAPACITY; ++i)
+        cache->sync_writeback(&line, 1);
+    cache->report_posted(posted);
+    assert_true(posted.is_empty());
+    const auto findings = cache.new_findings();
+    assert_int_equal(findings.size(), 1);
+    assert_finding(findings[0], "unsynced-read", LINE_OFFSET, 64, LINE_OFFSET);
+    assert_string_equal(access_text(findings[0], "request").c_str(), "posted");
+    const auto &history = findings[0]["history"];
+    assert_string_equal(history.back()["event"].get<std::string>().c_str(), "peer_rdma_read");
+    assert_string_equal(history.front()["event"].get<std::string>().c_str(), "reg_mr");
+}
+
+/// The write before it is recorded again, but what the program has fetched is not.
+void write_that_is_refused_is_not_recorded(void **) {
+    test_cache cache;
+    const program_pages pages(1);
+    const auto device = cache.add_mr(pages.part(0, pages.size));
+    const addr_range lines = pages.part(0, 512), fetched = pages.part(128, 64);
+    unposted_checks posted, refused, other;
+    cache->check_peer_rdma_write(lines, peer_request("posted"), &posted);
+    cache->report_posted(posted);
+    pages.bytes[256] = CPU_DATA;
+    cache->check_peer_rdma_write(lines, peer_request("refused"), &refused);
+    cache->check_peer_rdma_write(pages.part(640, 64), peer_request("other"), &other);
+    cache->sync_invalidate(&fetched, 1);
+    cache->drop_unposted(refused);
+    cache->drop_unposted(other);
+    for (const std::size_t offset : {0U, 128U, 256U, 640U}) {
+        pages.bytes[offset] = CPU_DATA;
+        *device->copy_of(pages.bytes + offset + 1) = DEVICE_DATA;
+    }
+    const addr_range whole = pages.part(0, pages.size);
+    cache->sync_invalidate(&whole, 1);
+    const auto findings = cache.new_findings();
+    const char *const expected[] = {"posted", "", "posted", ""};
+    assert_int_equal(findings.size(), std::size(expected));
+    for (std::size_t i = 0; i < findings.size(); ++i) {
+        assert_string_equal(findings[i]["kind"].get<std::string>().c_str(), "conflict");
+        assert_string_equal(access_text(findings[i], "request").c_str(), expected[i]);
+    }
+}
+
+void many_findings_of_a_request_are_reported(void **) {
+    test_cache cache;
+    const program_pages pages(16);
+    const auto device = cache.add_mr(pages.part(0, pages.size));
+    std::size_t num_dirty = 0;
+    for (std::size_t offset = 0; offset < pages.size; offset += 128, ++num_dirty)
+        pages.bytes[offset] = CPU_DATA;
+    unposted_checks checks;
+    cache->check_peer_rdma_read(pages.part(0, pages.size), peer_request("a"), &checks);
+    cache->report_posted(checks);
+    assert_int_equal(cache.new_findings().size(), num_dirty);
+}
+
 } // namespace
 
 int main() {
@@ -288,6 +358,9 @@ int main() {
         cmocka_unit_test(store_before_registration_counts),
         cmocka_unit_test(certain_line_makes_the_finding_certain),
         cmocka_unit_test(unsynced_write_of_equal_bytes_is_possible_finding),
+        cmocka_unit_test(findings_of_a_request_are_reported_when_it_is_posted),
+        cmocka_unit_test(write_that_is_refused_is_not_recorded),
+        cmocka_unit_test(many_findings_of_a_request_are_reported),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);
 }
