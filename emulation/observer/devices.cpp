@@ -76,18 +76,18 @@ addr_range emulated_device::find_memory_by_lkey(const ibv_sge &sge) {
 }
 
 /// This process's memory that a WR of a peer names; empty if not all of it is emulated.
-addr_range emulated_device::find_memory_by_rkey(std::uint32_t rkey, std::uint64_t remote_addr,
-                                                std::uint64_t length) {
+addr_range emulated_device::find_memory_by_rkey(const remote_memory &named, int needed_access) {
     const std::shared_lock guard(mutex);
-    const auto it = by_rkey.find(rkey);
+    const auto it = by_rkey.find(named.rkey);
     if (it == by_rkey.end())
         return {};
     const keyed_memory &memory = it->second;
-    if (remote_addr < memory.iova || remote_addr - memory.iova > memory.range.size() ||
-        length > memory.range.size() - (remote_addr - memory.iova))
+    if (named.addr < memory.iova || named.addr - memory.iova > memory.range.size() ||
+        named.length > memory.range.size() - (named.addr - memory.iova) ||
+        (memory.access_flags & needed_access) != needed_access)
         return {};
-    const std::uintptr_t begin = memory.range.begin + (remote_addr - memory.iova);
-    return {begin, begin + length};
+    const std::uintptr_t begin = memory.range.begin + (named.addr - memory.iova);
+    return {begin, begin + named.length};
 }
 
 emulated_device &add_device(std::unique_ptr<emulated_device> device, const settings &config) {

@@ -63,8 +63,8 @@ struct emulated_device {
     /// The program's memory that an SGE of its own WR names; empty if it is not emulated.
     addr_range find_memory_by_lkey(const ibv_sge &);
     /// This process's memory that a WR of a peer names; empty if not all of it is emulated.
-    addr_range find_memory_by_rkey(std::uint32_t rkey, std::uint64_t remote_addr,
-                                   std::uint64_t length);
+    /// needed_access: the device refuses the WR if the MR or MW does not allow that.
+    addr_range find_memory_by_rkey(const remote_memory &, int needed_access);
 
   private:
     addr_range find_own_memory_by_lkey(const ibv_sge &);

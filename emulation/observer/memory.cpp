@@ -318,6 +318,7 @@ void record_mw_bind(emulated_device &device, const ibv_qp *qp, const ibv_mw *mw,
         memory = mr->second;
         memory.range.begin += bind_info.addr - memory.iova;
         memory.range.end = memory.range.begin + bind_info.length;
+        memory.access_flags = static_cast<int>(bind_info.mw_access_flags);
         memory.iova = (bind_info.mw_access_flags & IBV_ACCESS_ZERO_BASED) != 0 ? 0 : bind_info.addr;
         memory.mw = mw;
         device.by_rkey[rkey] = memory;

@@ -57,6 +57,18 @@ mem_access describe_receive(std::uint64_t wr_id, std::uint64_t length) {
     return with_stack(text);
 }
 
+int needed_access(ibv_wr_opcode opcode) noexcept {
+    switch (opcode) {
+    case IBV_WR_RDMA_READ:
+        return 0; // siw's kernel lets peers read any MR
+    case IBV_WR_ATOMIC_CMP_AND_SWP:
+    case IBV_WR_ATOMIC_FETCH_AND_ADD:
+        return IBV_ACCESS_REMOTE_ATOMIC;
+    default:
+        return IBV_ACCESS_REMOTE_WRITE;
+    }
+}
+
 /// Before a WR that accesses remote memory is posted: checks that memory in the process of this
 /// host that emulates it, this one or another.
 void check_remote_access(emulated_device &device, const ibv_qp &qp, ibv_wr_opcode opcode,
@@ -68,8 +80,7 @@ void check_remote_access(emulated_device &device, const ibv_qp &qp, ibv_wr_opcod
     for_each_device([&](emulated_device &other) {
         if (other.driver_number != device.driver_number)
             return;
-        if (const addr_range range =
-                other.find_memory_by_rkey(memory.rkey, memory.addr, memory.length);
+        if (const addr_range range = other.find_memory_by_rkey(memory, needed_access(opcode));
             !range.empty())
             matches.push_back(range);
     });

@@ -34,14 +34,13 @@ ipc_state *ipc = new ipc_state;
 
 /// The memory of this process that a request of a peer names; empty if it is not registered, or by
 /// several devices.
-addr_range find_requested_memory(const remote_memory &memory) {
+addr_range find_requested_memory(const remote_memory &memory, ibv_wr_opcode opcode) {
     addr_range found;
     bool is_ambiguous = false;
     for_each_device([&](emulated_device &device) {
         if (device.driver_number != memory.driver_number)
             return;
-        const addr_range range =
-            device.find_memory_by_rkey(memory.rkey, memory.addr, memory.length);
+        const addr_range range = device.find_memory_by_rkey(memory, needed_access(opcode));
         is_ambiguous = is_ambiguous || (!found.empty() && !range.empty());
         found = found.empty() ? range : found;
     });
@@ -63,7 +62,7 @@ class unposted_peer_request final : public unposted_request {
 /// Checks the memory that a peer's request names. The request may be invalid.
 std::unique_ptr<unposted_request> check_request_of_peer(const check_request &request) {
     const auto opcode = static_cast<ibv_wr_opcode>(request.opcode);
-    const addr_range range = find_requested_memory(request.memory);
+    const addr_range range = find_requested_memory(request.memory, opcode);
     if (range.empty() || !accesses_remote_memory(opcode))
         return nullptr;
     mem_access access;

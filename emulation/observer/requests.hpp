@@ -36,5 +36,7 @@ void check_remote_access(emulated_device &, const ibv_qp &, ibv_wr_opcode, std::
 /// Checks memory of this process for a WR that is about to be posted.
 void check_peer_access(addr_range, ibv_wr_opcode, const mem_access &, unposted_checks &);
 [[nodiscard]] bool accesses_remote_memory(ibv_wr_opcode) noexcept;
+/// What the MR or MW must allow: flags of ibv_access_flags.
+[[nodiscard]] int needed_access(ibv_wr_opcode) noexcept;
 
 } // namespace coherdma::emulation

@@ -209,7 +209,7 @@ void store_beside_written_bytes_asks_for_separate_lines(void **) {
 /// Memory that the program filled before it registered it: both copies are equal, but the program
 /// has to sync it. Said once.
 void store_before_registration_counts(void **) {
-    using check = void (cache_model::*)(addr_range, const mem_access &);
+    using check = void (cache_model::*)(addr_range, const mem_access &, unposted_checks *);
     for (const auto &[check_peer, kind] :
          {std::pair<check, const char *>{&cache_model::check_peer_rdma_read, "unsynced-read"},
           {&cache_model::check_peer_rdma_write, "unsynced-write"},
@@ -220,14 +220,14 @@ void store_before_registration_counts(void **) {
         const auto device = cache.add_unsynced_mr(pages.part(0, pages.size));
         const addr_range synced = pages.part(0, 64);
         cache->sync_writeback(&synced, 1);
-        ((*cache).*check_peer)(pages.part(0, 128), peer_request("a"));
+        ((*cache).*check_peer)(pages.part(0, 128), peer_request("a"), nullptr);
         const auto findings = cache.new_findings();
         assert_int_equal(findings.size(), 1);
         assert_certainty(findings[0], kind, "possible");
         assert_int_equal(findings[0]["offset"].get<std::size_t>(), 64);
         assert_int_equal(findings[0]["length"].get<std::size_t>(), 64);
-        ((*cache).*check_peer)(pages.part(0, 128), peer_request("a"));
-        ((*cache).*check_peer)(pages.part(PAGE, 64), peer_request("a")); // fresh: zeros
+        ((*cache).*check_peer)(pages.part(0, 128), peer_request("a"), nullptr);
+        ((*cache).*check_peer)(pages.part(PAGE, 64), peer_request("a"), nullptr); // fresh: zeros
         assert_int_equal(cache.new_findings().size(), 0);
     }
 }
