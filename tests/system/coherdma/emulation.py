@@ -82,13 +82,20 @@ def provider_options() -> List[str]:
     return ["--no-extended"] if os.environ.get("PROVIDER") == "stock" else []
 
 
-class Run:
-    """One run of the program, and the findings of each side."""
+def device_fact(driver: str, fact: str) -> str:
+    """Of the driver's device, such as its ADDRESS."""
+    return os.environ[f"SOFTRDMA_{driver.upper()}_{fact}"]
 
-    def __init__(self, driver: str, mode: str, line: int, *options: str) -> None:
-        device, address = (
-            os.environ[f"SOFTRDMA_{driver.upper()}_{fact}"] for fact in ("DEVICE", "ADDRESS")
-        )
+
+class EmulatedRun:
+    """One run of a program, and the findings of each of its processes.
+
+    sides: the names of the processes. The program prints "SIDE PID", perhaps with how it ended, and
+    for each of two connected QPs "coherency non-coherent emulated LINE".
+    """
+
+    def __init__(self, command: List[str], mode: str, line: int, sides: List[str]) -> None:
+        self.sides = sides
         with tempfile.TemporaryDirectory() as folder:
             env = dict(
                 os.environ,
@@ -100,15 +107,7 @@ class Run:
             )
             try:
                 process = subprocess.run(
-                    [
-                        program_path(),
-                        "--rounds",
-                        str(ROUNDS),
-                        *provider_options(),
-                        *options,
-                        device,
-                        address,
-                    ],
+                    command,
                     env=env,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.STDOUT,
@@ -125,10 +124,10 @@ class Run:
     def _read_findings(self, folder: str, line: int) -> str:
         """Read the log of each side. Returns why the run cannot be evaluated; "" if it can.
 
-        line: the emulated line size that `synced` must report.
+        line: the emulated line size that the program must report.
         """
-        for side in ("server", "client"):
-            process = re.search(rf"^{side} (\d+) exit [01]$", self.output, re.M)
+        for side in self.sides:
+            process = re.search(rf"^{side} (\d+)(?: exit [01])?$", self.output, re.M)
             if not process:
                 return f"the {side} did not end: {self.last_lines()}"
             try:
@@ -141,8 +140,9 @@ class Run:
             self.findings[side] = [each for each in records if each["coherdma"] == "finding"]
             if len(self.findings[side]) != records[-1]["findings"]:
                 return f"the {side}'s log has not all findings"
-        if len(re.findall(rf"^coherency non-coherent emulated {line}$", self.output, re.M)) != 2:
-            return "the device was not emulated on both sides"
+        devices = re.findall("^coherency .*$", self.output, re.M)
+        if len(devices) != 2 or set(devices) != {f"coherency non-coherent emulated {line}"}:
+            return f"the device was not emulated on both sides: {devices}"
         return ""
 
     def last_lines(self) -> str:
@@ -159,6 +159,20 @@ class Run:
         for side, records in self.findings.items():
             for each in records:
                 yield side, each
+
+
+class Run(EmulatedRun):
+    """One run of `synced`."""
+
+    def __init__(self, driver: str, mode: str, line: int, *options: str) -> None:
+        rounds = ["--rounds", str(ROUNDS)]
+        place = [device_fact(driver, "DEVICE"), device_fact(driver, "ADDRESS")]
+        super().__init__(
+            [program_path(), *rounds, *provider_options(), *options, *place],
+            mode,
+            line,
+            ["server", "client"],
+        )
 
     def parse_ranges(self, word: str, name: str, side: str) -> List[Range]:
         """The ranges that `synced` printed on this side: of the region with that name (word "region"), or

@@ -1,0 +1,293 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""A corpus of programs with one sync omitted or wrong: the emulation finds each, and is silent about
+the same programs with all syncs.
+
+    omissions.py rxe|siw [--gate] [NAME...]
+
+Runs tests/system/coherdma/omissions over a soft device of the driver (in `softrdma run`), and prints
+TAP and a table. A case is a scenario of the program, on a page that is fresh or has registered memory,
+with a peer in the same process (a thread) or in another one. With all syncs there must be no finding
+and no wrong byte, in any mode and with any seed. Without one, a finding in at least one mode must
+name the region, lines of the range and the call, with the certainty that the scenario expects; each
+other finding is a fault. Scenarios of local memory are run with COHERDMA_EMULATE_LOCAL_BUFFERS=program.
+
+--gate: two of the four places, in modes stale and evict, one seed. NAME: only these scenarios, each
+in a process of its own. WHOLE=1: seeds 1 to 20 instead of two.
+"""
+
+import argparse
+import itertools
+import os
+import re
+import subprocess
+import sys
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+
+import emulation
+
+WHOLE = os.environ.get("WHOLE") == "1"
+SEEDS = range(1, 21 if WHOLE else 3)
+# The places are a page and the peer's process.
+PLACES = list(itertools.product(["fresh", "registered"], ["thread", "process"]))
+GATE_PLACES = [("fresh", "thread"), ("registered", "process")]
+
+BEFORE_OR_AFTER = "sync before or after the Write"
+LOCAL_BEFORE_OR_AFTER = "sync_for_device before, or sync_for_cpu after"
+# What a finding may name as missing, by the call of the program. An atomic operation reads and writes.
+MISSING = {
+    "before_read": ["sync before the Read"],
+    "before_write": ["sync before the Write", BEFORE_OR_AFTER, "sync before the Read"],
+    "after_write": ["sync after the Write", BEFORE_OR_AFTER],
+    "for_device": ["sync_for_device before the post", LOCAL_BEFORE_OR_AFTER],
+    "for_cpu": ["sync_for_cpu after the completion", LOCAL_BEFORE_OR_AFTER],
+    "separate_lines": [LOCAL_BEFORE_OR_AFTER, "separate lines for data that arrive"],
+}
+
+
+class Scenario(NamedTuple):
+    name: str
+    expected: Dict[str, str]  # by page
+    group: List[str]  # options of the program
+    alone: bool  # a process of its own runs it
+
+
+class Group(NamedTuple):
+    """Scenarios that one process runs, one after another."""
+
+    options: List[str]
+    only: Optional[str] = None  # a scenario
+
+
+def program_path() -> str:
+    return os.environ["BUILD"] + "/tests/system/coherdma/omissions/omissions"
+
+
+def list_scenarios(driver: str) -> List[Scenario]:
+    scenarios = []
+    groups: List[List[str]] = [[], ["--local"]]
+    for group in groups:
+        text = subprocess.run(
+            [program_path(), "--list", driver, *group],
+            stdout=subprocess.PIPE,
+            check=True,
+            universal_newlines=True,
+        ).stdout
+        for line in text.splitlines():
+            name, fresh, registered, alone = line.split("\t")
+            expected = {"fresh": fresh, "registered": registered}
+            scenarios.append(Scenario(name, expected, group, alone == "alone"))
+    return scenarios
+
+
+class Run(emulation.EmulatedRun):
+    """One run of `omissions`."""
+
+    def __init__(
+        self, driver: str, mode: str, place: Tuple[str, str], group: Group, omit: bool
+    ) -> None:
+        page, peer = place
+        options = list(group.options)
+        options += ["--only", group.only] if group.only else []
+        options += ["--registered"] if page == "registered" else []
+        options += ["--two-processes"] if peer == "process" else []
+        options += ["--omit"] if omit else []
+        os.environ["COHERDMA_EMULATE_LOCAL_BUFFERS"] = (
+            "program" if "--local" in options else "provider"
+        )
+        super().__init__(
+            [program_path(), *options, emulation.device_fact(driver, "ADDRESS")],
+            mode,
+            emulation.LINE,
+            ["owner", "peer"] if peer == "process" else ["owner"],
+        )
+        if not self.problem and self.status not in (0, 1):
+            self.problem = self.last_lines()
+
+    def parse_ranges(self, name: str, call: str = "") -> List[emulation.Range]:
+        """The memory of the scenario, or the ranges that this call lacks."""
+        words = f"without {name} {call}" if call else f"region {name}"
+        ranges = re.findall(rf"^{words} (0x[0-9a-f]+) (\d+)$", self.output, re.M)
+        return [
+            emulation.Range(int(begin, 16), int(begin, 16) + int(length))
+            for begin, length in ranges
+        ]
+
+    def findings_of(self, name: str) -> List[Dict[str, Any]]:
+        """The owner's findings with lines in the memory of the scenario."""
+        regions = self.parse_ranges(name)
+        return [
+            each
+            for each in self.findings["owner"]
+            if any(region.begin <= int(each["begin"], 16) < region.end for region in regions)
+        ]
+
+    def has_wrong_data(self, name: str) -> bool:
+        return re.search(rf"^wrong {name}:", self.output, re.M) is not None
+
+    def mismatch_reason(self, name: str, finding: Dict[str, Any]) -> str:
+        """Why a finding is not about the omitted call of the scenario; "" if it is."""
+        (region,) = self.parse_ranges(name)
+        begin = int(finding["begin"], 16)
+        lines = emulation.Range(begin, begin + finding["length"])
+        if (int(finding["region_begin"], 16), finding["region_length"]) != (
+            region.begin,
+            region.end - region.begin,
+        ):
+            return "another region"
+        calls = re.findall(rf"^without {name} (\S+) ", self.output, re.M)
+        lacking = [call for call in calls if finding["missing"] in MISSING[call]]
+        if not lacking:
+            return "another call"
+        line = emulation.LINE
+        for each in self.parse_ranges(name, lacking[0]):
+            whole = emulation.Range(each.begin // line * line, -(-each.end // line) * line)
+            if whole.contains(lines):
+                return ""
+        return "outside the range"
+
+
+def certainty_of(finding: Dict[str, Any]) -> str:
+    return finding.get("certainty", "certain")
+
+
+class Case:
+    """A scenario in a place, and what the runs have shown of it."""
+
+    def __init__(self, scenario: Scenario, place: Tuple[str, str]) -> None:
+        self.scenario, self.place = scenario, place
+        self.expected = scenario.expected[place[0]]
+        self.problems: List[str] = []
+        self.seen: Dict[str, str] = {}  # certainty by mode, without the call
+        self.wrong_in: List[str] = []  # modes in which the data were wrong without the call
+
+    def add_run(self, mode: str, omit: bool, run: Run) -> None:
+        name = self.scenario.name
+        if run.problem:
+            self.problems.append(f"{mode}: {run.problem}")
+            return
+        findings = run.findings_of(name)
+        if not omit or mode == "passthrough":
+            syncs = "a call omitted" if omit else "all syncs"
+            for each in findings:
+                self.problems.append(f"{syncs}, {mode}: {emulation.describe_finding(each)}")
+            if run.has_wrong_data(name):
+                self.problems.append(f"{syncs}, {mode}: wrong data")
+            return
+        if run.has_wrong_data(name):
+            self.wrong_in.append(mode)
+        for each in findings:
+            reason = run.mismatch_reason(name, each)
+            if reason:
+                self.problems.append(f"{mode}: {reason}: {emulation.describe_finding(each)}")
+            elif self.seen.get(mode) != "certain":
+                self.seen[mode] = certainty_of(each)
+
+    def finish(self) -> None:
+        certainties = set(self.seen.values())
+        if self.expected in ("unknown", "none"):
+            right = not certainties
+        elif self.expected == "possible":
+            right = certainties == {"possible"}
+        else:
+            right = "certain" in certainties or (self.expected == "any" and certainties != set())
+        if not right:
+            self.problems.insert(
+                0,
+                f"expected without the call: {self.expected}; found: {self.seen or 'none'};"
+                f" wrong data: {self.wrong_in or 'none'}",
+            )
+
+    def name(self, driver: str) -> str:
+        page, peer = self.place
+        local = "local-" if self.scenario.group else ""
+        return (
+            f"{driver}: {local}{self.scenario.name}, {page} page, peer in a {peer}: {self.expected}"
+        )
+
+
+def modes_of(gate: bool, omit: bool) -> List[str]:
+    if gate:
+        return ["stale", "evict:1"]
+    evict = [f"evict:{seed}" for seed in SEEDS]
+    return ["stale", "poison", *evict] + (["passthrough"] if WHOLE or not omit else [])
+
+
+def unrelated_findings(run: Run, scenarios: List[Scenario]) -> List[str]:
+    """Findings in memory of no scenario, of the connection or of the peer's process."""
+    related = [id(each) for scenario in scenarios for each in run.findings_of(scenario.name)]
+    return [
+        f"the {side}: {emulation.describe_finding(each)}"
+        for side, each in run.all_findings()
+        if id(each) not in related
+    ]
+
+
+def run_group(
+    driver: str, place: Tuple[str, str], group: Group, scenarios: List[Scenario], gate: bool
+) -> Tuple[List[Case], List[str]]:
+    """Runs the scenarios of a group in a place. Returns their cases, and findings about other memory."""
+    cases = [Case(each, place) for each in scenarios]
+    unrelated: List[str] = []
+    for omit in (False, True):
+        for mode in modes_of(gate, omit):
+            run = Run(driver, mode, place, group, omit)
+            for each in cases:
+                each.add_run(mode, omit, run)
+            if not run.problem:
+                unrelated += [f"{mode}: {each}" for each in unrelated_findings(run, scenarios)]
+    for each in cases:
+        each.finish()
+    return cases, unrelated
+
+
+def print_table(driver: str, places: List[Tuple[str, str]], cases: List[Case]) -> None:
+    """One row for each scenario, with one column for each place: certain, possible or none, and
+    "!" if that is not as expected or there was a finding with all syncs."""
+    columns = " ".join(f"{page[:5]}/{peer[:6]}".ljust(14) for page, peer in places)
+    print(f"# {driver}: {'scenario':40} {columns}")
+    rows: Dict[str, List[str]] = {}
+    for case in cases:
+        local = "local-" if case.scenario.group else ""
+        certainties = set(case.seen.values())
+        seen = "certain" if "certain" in certainties else "possible" if certainties else "none"
+        rows.setdefault(local + case.scenario.name, []).append(
+            (seen + ("!" if case.problems else "")).ljust(14)
+        )
+    for name, row in rows.items():
+        print(f"# {driver}: {name:40} {' '.join(row)}")
+    num_failed = sum(1 for case in cases if case.problems)
+    print(f"# {driver}: {len(cases)} cases, {num_failed} not as expected")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("driver", choices=["rxe", "siw"])
+    parser.add_argument("--gate", action="store_true")
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    arguments = parser.parse_args()
+    driver, names = arguments.driver, arguments.names
+    scenarios = [each for each in list_scenarios(driver) if not names or each.name in names]
+    places = GATE_PLACES if arguments.gate else PLACES
+    groups: Dict[Tuple[str, str], Tuple[Group, List[Scenario]]] = {}
+    for each in scenarios:
+        only = each.name if names or each.alone else None
+        key = (" ".join(each.group), only or "")
+        groups.setdefault(key, (Group(each.group, only), []))[1].append(each)
+    tap = emulation.Tap(len(places) * (len(scenarios) + len(groups)))
+    all_cases: List[Case] = []
+    for place, (group, members) in itertools.product(places, groups.values()):
+        cases, unrelated = run_group(driver, place, group, members, arguments.gate)
+        for case in cases:
+            tap.report(case.name(driver), case.problems)
+        subject = group.only or " ".join(group.options) or "remote"
+        tap.report(f"{driver}: no other finding, {subject}, {' '.join(place)}", unrelated)
+        all_cases += cases
+    print_table(driver, places, all_cases)
+    return 1 if tap.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

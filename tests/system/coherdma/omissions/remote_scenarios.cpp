@@ -1,0 +1,563 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+
+#include "scenarios.hpp"
+
+namespace omissions {
+namespace {
+
+using enum call;
+using enum expected;
+
+// Begins and ends within a line.
+bytes data_of(const stage &t) {
+    return t.part(100, 700);
+}
+// Whole lines: the first half, and the second.
+bytes both_halves_of(const stage &t) {
+    return t.part(1024, 1024);
+}
+bytes first_half_of(const stage &t) {
+    return t.part(1024, 512);
+}
+bytes second_half_of(const stage &t) {
+    return t.part(1536, 512);
+}
+bytes word_of(const stage &t) {
+    return t.part(128, 8);
+}
+constexpr std::uint64_t NUMBER = 0x0101010101010101; // if each byte of it is 1
+
+// -- which a peer reads
+
+const scenario READS[] = {
+    {"read-stored-before-registration", POSSIBLE, CERTAIN,
+     [](stage &t) {
+         stage::store(data_of(t), 1);
+         t.register_memory();
+         t.sync_unless_omitted(BEFORE_READ, data_of(t));
+         t.expect_peer_reads(data_of(t), 1);
+     }},
+    {"read-stored-after-registration", CERTAIN, CERTAIN,
+     [](stage &t) {
+         t.register_memory();
+         stage::store(data_of(t), 1);
+         t.sync_unless_omitted(BEFORE_READ, data_of(t));
+         t.expect_peer_reads(data_of(t), 1);
+     }},
+    {"read-stored-while-deregistered", POSSIBLE, CERTAIN, // at an address that was registered
+     [](stage &t) {
+         t.register_memory();
+         stage::store(data_of(t), 1);
+         t.sync(BEFORE_READ, data_of(t));
+         t.expect_peer_reads(data_of(t), 1);
+         t.deregister_memory();
+         stage::store(data_of(t), 2);
+         t.register_memory();
+         t.sync_unless_omitted(BEFORE_READ, data_of(t));
+         t.expect_peer_reads(data_of(t), 2);
+     }},
+    {"read-stored-part-of-line", CERTAIN, CERTAIN,
+     [](stage &t) {
+         t.register_memory();
+         stage::store(t.part(150, 3), 1);
+         t.sync_unless_omitted(BEFORE_READ, t.part(150, 3));
+         t.expect_peer_reads(t.part(150, 3), 1);
+     }},
+    {"read-stored-after-sync", CERTAIN, CERTAIN,
+     [](stage &t) {
+         t.register_memory();
+         if (t.omits())
+             t.sync(BEFORE_READ, data_of(t));
+         stage::store(data_of(t), 1);
+         t.sync_unless_omitted(BEFORE_READ, data_of(t));
+         t.expect_peer_reads(data_of(t), 1);
+     }},
+    {"read-stored-again", CERTAIN, CERTAIN,
+     [](stage &t) {
+         t.register_memory();
+         stage::store(data_of(t), 1);
+         t.sync(BEFORE_READ, data_of(t));
+         t.expect_peer_reads(data_of(t), 1);
+         stage::store(data_of(t), 2);
+         t.sync_unless_omitted(BEFORE_READ, data_of(t));
+         t.expect_peer_reads(data_of(t), 2);
+     }},
+    {"read-stored-by-other-process", CERTAIN, CERTAIN,
+     [](stage &t) {
+         t.register_memory();
+         stage::store_in_child(data_of(t), 1);
+         t.sync_unless_omitted(BEFORE_READ, data_of(t));
+         t.expect_peer_reads(data_of(t), 1);
+     },
+     scenario::SHARED},
+    {"read-range-too-short", CERTAIN, CERTAIN,
+     [](stage &t) {
+         t.register_memory();
+         stage::store(both_halves_of(t), 1);
+         t.sync_wrongly(BEFORE_READ, both_halves_of(t), BEFORE_READ, first_half_of(t),
+                        second_half_of(t));
+         t.expect_peer_reads(both_halves_of(t), 1);
+     }},
+    {"read-range-too-late", CERTAIN, CERTAIN,
+     [](stage &t) {
+         t.register_memory();
+         stage::store(both_halves_of(t), 1);
+         t.sync_wrongly(BEFORE_READ, both_halves_of(t), BEFORE_READ, second_half_of(t),
+                        first_half_of(t));
+         t.expect_peer_reads(both_halves_of(t), 1);
+     }},
+    {"read-range-empty", CERTAIN, CERTAIN,
+     [](stage &t) {
+         t.register_memory();
+         stage::store(data_of(t), 1);
+         t.sync_wrongly(BEFORE_READ, data_of(t), BEFORE_READ, data_of(t).subspan(0, 0), data_of(t));
+         t.expect_peer_reads(data_of(t), 1);
+     }},
+    {"read-range-of-other-region", CERTAIN, CERTAIN,
+     [](stage &t) {
+         t.register_memory();
+         stage::store(data_of(t), 1);
+         t.sync_wrongly(BEFORE_READ, data_of(t), BEFORE_READ, t.owner().exposed_memory(),
+                        data_of(t));
+         t.expect_peer_reads(data_of(t), 1);
+     }},
+    // User programs cannot invalidate a line without writing it back, so this call writes it back.
+    {"read-for_cpu-instead", UNKNOWN, UNKNOWN,
+     [](stage &t) {
+         t.register_memory();
+         stage::store(data_of(t), 1);
+         t.sync(t.omits() ? DEVICE_WROTE : BEFORE_READ, data_of(t));
+         t.expect_peer_reads(data_of(t), 1);
+     }},
+    {"read-for_cpu-to-device-instead", CERTAIN, CERTAIN,
+     [](stage &t) {
+         t.register_memory();
+         stage::store(data_of(t), 1);
+         t.sync_wrongly(BEFORE_READ, data_of(t), DEVICE_READ, data_of(t), data_of(t));
+         t.expect_peer_reads(data_of(t), 1);
+     }},
+    {"read-stored-after-batch_add", CERTAIN, CERTAIN,
+     [](stage &t) {
+         const coherdma_range range = range_of(data_of(t));
+         coherdma_batch batch;
+         t.register_memory();
+         stage::store(data_of(t), 1);
+         coherdma_batch_begin(&batch, t.owner().device());
+         coherdma_batch_add(&batch, &range, 1, COHERDMA_BEFORE_READ);
+         stage::store(data_of(t), 2);
+         if (!t.omits())
+             coherdma_batch_add(&batch, &range, 1, COHERDMA_BEFORE_READ);
+         check(coherdma_batch_end(&batch), "the batch");
+         t.expect_finding(BEFORE_READ, data_of(t));
+         t.expect_peer_reads(data_of(t), 2);
+     }},
+    {"read-batch_end-late", CERTAIN, CERTAIN,
+     [](stage &t) {
+         const coherdma_range range = range_of(data_of(t));
+         coherdma_batch batch;
+         t.register_memory();
+         stage::store(data_of(t), 1);
+         coherdma_batch_begin(&batch, t.owner().device());
+         coherdma_batch_add(&batch, &range, 1, COHERDMA_BEFORE_READ);
+         t.expect_finding(BEFORE_READ, data_of(t));
+         if (!t.omits())
+             check(coherdma_batch_end(&batch), "the batch");
+         t.expect_peer_reads(data_of(t), 1);
+         if (t.omits())
+             check(coherdma_batch_end(&batch), "the batch");
+     }},
+    {"read-of-two-mrs", CERTAIN, CERTAIN,
+     [](stage &t) {
+         t.register_memory();
+         stage::store(data_of(t), 1);
+         t.register_memory();
+         t.sync_unless_omitted(BEFORE_READ, data_of(t));
+         t.expect_peer_reads(data_of(t), 1);
+     }},
+    {"read-iova", CERTAIN, CERTAIN,
+     [](stage &t) {
+         t.register_with_iova();
+         stage::store(data_of(t), 1);
+         t.sync_unless_omitted(BEFORE_READ, data_of(t));
+         t.expect_peer_reads(data_of(t), 1);
+     },
+     scenario::ROCE},
+    {"read-window", CERTAIN, CERTAIN,
+     [](stage &t) {
+         t.register_memory();
+         t.bind_window();
+         stage::store(data_of(t), 1);
+         t.sync_unless_omitted(BEFORE_READ, data_of(t));
+         t.expect_peer_reads(data_of(t), 1);
+     },
+     scenario::ROCE},
+    {"read-not-stored", NONE, NONE,
+     [](stage &t) {
+         t.register_memory();
+         if (!t.omits())
+             t.sync(BEFORE_READ, data_of(t));
+         t.expect_peer_reads(data_of(t), 0);
+     }},
+    {"read-twice", NONE, NONE, // one sync suffices
+     [](stage &t) {
+         t.register_memory();
+         stage::store(data_of(t), 1);
+         t.sync(BEFORE_READ, data_of(t));
+         t.expect_peer_reads(data_of(t), 1);
+         if (!t.omits())
+             t.sync(BEFORE_READ, data_of(t));
+         t.expect_peer_reads(data_of(t), 1);
+     }},
+    {"read-stored-beside", NONE, NONE, // in the line, not in the bytes that are read
+     [](stage &t) {
+         t.register_memory();
+         stage::store(t.part(100, 20), 1);
+         t.sync(BEFORE_READ, t.part(100, 20));
+         stage::store(t.part(120, 8), 2);
+         if (!t.omits())
+             t.sync(BEFORE_READ, t.part(120, 8));
+         t.expect_peer_reads(t.part(100, 20), 1);
+     }},
+
+    // -- which a peer writes: the sync before
+
+    {"write-before", CERTAIN, CERTAIN,
+     [](stage &t) {
+         t.register_memory();
+         stage::store(data_of(t), 1);
+         t.sync_unless_omitted(BEFORE_WRITE, data_of(t));
+         t.peer_writes(data_of(t), 2);
+         t.sync(AFTER_WRITE, data_of(t));
+         t.expect(data_of(t), 2);
+     }},
+    {"write-before-stored-before-registration", POSSIBLE, CERTAIN,
+     [](stage &t) {
+         stage::store(data_of(t), 1);
+         t.register_memory();
+         t.sync_unless_omitted(BEFORE_WRITE, data_of(t));
+         t.peer_writes(data_of(t), 2);
+         t.sync(AFTER_WRITE, data_of(t));
+         t.expect(data_of(t), 2);
+     }},
+    {"write-before-stored-beside", CERTAIN, CERTAIN, // other bytes of the line
+     [](stage &t) {
+         t.register_memory();
+         stage::store(t.part(100, 20), 1);
+         t.sync_unless_omitted(BEFORE_WRITE, t.part(120, 8));
+         t.peer_writes(t.part(120, 8), 2);
+         t.sync(AFTER_WRITE, t.part(120, 8));
+         t.expect(t.part(120, 8), 2);
+     }},
+    {"write-before-stored-after-sync", CERTAIN, CERTAIN,
+     [](stage &t) {
+         t.register_memory();
+         if (t.omits())
+             t.sync(BEFORE_WRITE, data_of(t));
+         stage::store(data_of(t), 1);
+         t.sync_unless_omitted(BEFORE_WRITE, data_of(t));
+         t.peer_writes(data_of(t), 2);
+         t.sync(AFTER_WRITE, data_of(t));
+         t.expect(data_of(t), 2);
+     }},
+    {"write-before-stored-beside-after-sync", CERTAIN, CERTAIN,
+     [](stage &t) {
+         t.register_memory();
+         t.sync(BEFORE_WRITE, data_of(t));
+         if (t.omits())
+             stage::store(t.part(90, 10), 1);
+         t.expect_finding(BEFORE_WRITE, data_of(t));
+         t.peer_writes(data_of(t), 2);
+         t.sync(AFTER_WRITE, data_of(t));
+         t.expect(data_of(t), 2);
+         if (!t.omits())
+             stage::store(t.part(90, 10), 1);
+     }},
+    {"write-before-stored-after-last-sync", CERTAIN, CERTAIN, // a slot that is cleared
+     [](stage &t) {
+         t.register_memory();
+         t.peer_writes(data_of(t), 2);
+         t.sync(AFTER_WRITE, data_of(t));
+         t.expect(data_of(t), 2);
+         stage::store(data_of(t), 0);
+         t.sync_unless_omitted(BEFORE_WRITE, data_of(t));
+         t.peer_writes(data_of(t), 3);
+         t.sync(AFTER_WRITE, data_of(t));
+         t.expect(data_of(t), 3);
+     }},
+    {"write-before-range-too-short", CERTAIN, CERTAIN,
+     [](stage &t) {
+         t.register_memory();
+         stage::store(both_halves_of(t), 1);
+         t.sync_wrongly(BEFORE_WRITE, both_halves_of(t), BEFORE_WRITE, first_half_of(t),
+                        second_half_of(t));
+         t.peer_writes(both_halves_of(t), 2);
+         t.sync(AFTER_WRITE, both_halves_of(t));
+         t.expect(both_halves_of(t), 2);
+     }},
+    // Both calls write lines back.
+    {"write-before-before_read-instead", UNKNOWN, UNKNOWN,
+     [](stage &t) {
+         t.register_memory();
+         stage::store(data_of(t), 1);
+         t.sync(t.omits() ? BEFORE_READ : BEFORE_WRITE, data_of(t));
+         t.peer_writes(data_of(t), 2);
+         t.sync(AFTER_WRITE, data_of(t));
+         t.expect(data_of(t), 2);
+     }},
+    {"write-before-not-stored", NONE, NONE,
+     [](stage &t) {
+         t.register_memory();
+         if (!t.omits())
+             t.sync(BEFORE_WRITE, data_of(t));
+         t.peer_writes(data_of(t), 2);
+         t.sync(AFTER_WRITE, data_of(t));
+         t.expect(data_of(t), 2);
+         if (!t.omits()) // nothing was stored since the last sync
+             t.sync(BEFORE_WRITE, data_of(t));
+         t.peer_writes(data_of(t), 3);
+         t.sync(AFTER_WRITE, data_of(t));
+         t.expect(data_of(t), 3);
+     }},
+
+    // -- and the sync after
+
+    {"write-after", CERTAIN, CERTAIN,
+     [](stage &t) {
+         t.register_memory();
+         t.peer_writes(data_of(t), 2);
+         t.sync_unless_omitted(AFTER_WRITE, data_of(t));
+         t.expect(data_of(t), 2);
+     }},
+    {"write-after-second", CERTAIN, CERTAIN,
+     [](stage &t) {
+         t.register_memory();
+         t.peer_writes(data_of(t), 2);
+         t.sync(AFTER_WRITE, data_of(t));
+         t.expect(data_of(t), 2);
+         t.peer_writes(data_of(t), 3);
+         t.sync_unless_omitted(AFTER_WRITE, data_of(t));
+         t.expect(data_of(t), 3);
+     }},
+    {"write-after-same-bytes", POSSIBLE, POSSIBLE,
+     [](stage &t) {
+         t.register_memory();
+         stage::store(data_of(t), 2);
+         t.sync(BEFORE_WRITE, data_of(t));
+         t.peer_writes(data_of(t), 2);
+         t.sync_unless_omitted(AFTER_WRITE, data_of(t));
+         t.expect(data_of(t), 2);
+     }},
+    {"write-after-unread", POSSIBLE, POSSIBLE, // no message: the program knows of no Write
+     [](stage &t) {
+         t.register_memory();
+         t.peer_writes_silently(data_of(t), 2);
+         t.sync_unless_omitted(AFTER_WRITE, data_of(t));
+     }},
+    {"write-after-immediate", CERTAIN, CERTAIN,
+     [](stage &t) {
+         t.register_memory();
+         t.peer_writes_with_immediate(data_of(t), 2);
+         t.sync_unless_omitted(AFTER_WRITE, data_of(t));
+         t.expect(data_of(t), 2);
+     },
+     scenario::ROCE},
+    {"write-after-first-of-two", CERTAIN, CERTAIN,
+     [](stage &t) {
+         t.register_memory();
+         t.peer_writes_silently(first_half_of(t), 2);
+         t.peer_writes(second_half_of(t), 3);
+         t.sync_wrongly(AFTER_WRITE, both_halves_of(t), AFTER_WRITE, first_half_of(t),
+                        second_half_of(t));
+         t.expect(first_half_of(t), 2);
+         t.expect(second_half_of(t), 3);
+     }},
+    {"write-after-range-too-short", CERTAIN, CERTAIN,
+     [](stage &t) {
+         t.register_memory();
+         t.peer_writes(both_halves_of(t), 2);
+         t.sync_wrongly(AFTER_WRITE, both_halves_of(t), AFTER_WRITE, first_half_of(t),
+                        second_half_of(t));
+         t.expect(both_halves_of(t), 2);
+     }},
+    {"write-after-range-too-late", CERTAIN, CERTAIN,
+     [](stage &t) {
+         t.register_memory();
+         t.peer_writes(both_halves_of(t), 2);
+         t.sync_wrongly(AFTER_WRITE, both_halves_of(t), AFTER_WRITE, second_half_of(t),
+                        first_half_of(t));
+         t.expect(both_halves_of(t), 2);
+     }},
+    {"write-after-synced-before-completion", CERTAIN, CERTAIN,
+     [](stage &t) {
+         t.register_memory();
+         if (t.omits())
+             t.sync(AFTER_WRITE, data_of(t));
+         t.peer_writes(data_of(t), 2);
+         t.sync_unless_omitted(AFTER_WRITE, data_of(t));
+         t.expect(data_of(t), 2);
+     }},
+    {"write-after-before_write-instead", CERTAIN, CERTAIN,
+     [](stage &t) {
+         t.register_memory();
+         t.peer_writes(data_of(t), 2);
+         t.sync_wrongly(AFTER_WRITE, data_of(t), BEFORE_WRITE, data_of(t), data_of(t));
+         t.expect(data_of(t), 2);
+     }},
+    {"write-after-for_device-instead", CERTAIN, CERTAIN,
+     [](stage &t) {
+         t.register_memory();
+         t.peer_writes(data_of(t), 2);
+         t.sync_wrongly(AFTER_WRITE, data_of(t), DEVICE_READS, data_of(t), data_of(t));
+         t.expect(data_of(t), 2);
+     }},
+    {"write-after-polled-memory", ANY, ANY, // each look needs a sync
+     [](stage &t) {
+         t.register_memory();
+         t.expect(data_of(t), 0);
+         t.sync_unless_omitted(AFTER_WRITE, data_of(t));
+         t.expect(data_of(t), 0);
+         t.peer_writes_silently(data_of(t), 2);
+         t.sync_unless_omitted(AFTER_WRITE, data_of(t));
+         t.expect(data_of(t), 2);
+     }},
+    {"write-after-stored-beside-before-sync", CERTAIN, CERTAIN,
+     [](stage &t) {
+         t.register_memory();
+         t.peer_writes(data_of(t), 2);
+         if (t.omits())
+             stage::store(t.part(90, 10), 1);
+         t.expect_finding(AFTER_WRITE, data_of(t));
+         t.sync(AFTER_WRITE, data_of(t));
+         t.expect(data_of(t), 2);
+         if (!t.omits())
+             stage::store(t.part(90, 10), 1);
+     }},
+    {"write-after-changed-and-read", CERTAIN, CERTAIN, // the answer is written over the data
+     [](stage &t) {
+         t.register_memory();
+         t.peer_writes(data_of(t), 2);
+         t.sync_unless_omitted(AFTER_WRITE, data_of(t));
+         t.expect(data_of(t), 2);
+         stage::store(t.part(100, 4), 3);
+         t.sync(BEFORE_READ, data_of(t));
+         t.expect_peer_reads(t.part(200, 600), 2);
+     }},
+    {"write-after-two-mrs", CERTAIN, CERTAIN,
+     [](stage &t) {
+         t.register_memory();
+         t.register_memory();
+         t.peer_writes(data_of(t), 2);
+         t.sync_unless_omitted(AFTER_WRITE, data_of(t));
+         t.expect(data_of(t), 2);
+     }},
+    {"write-after-iova", CERTAIN, CERTAIN,
+     [](stage &t) {
+         t.register_with_iova();
+         t.peer_writes(data_of(t), 2);
+         t.sync_unless_omitted(AFTER_WRITE, data_of(t));
+         t.expect(data_of(t), 2);
+     },
+     scenario::ROCE},
+    {"write-after-window", CERTAIN, CERTAIN,
+     [](stage &t) {
+         t.register_memory();
+         t.bind_window();
+         t.peer_writes(data_of(t), 2);
+         t.sync_unless_omitted(AFTER_WRITE, data_of(t));
+         t.expect(data_of(t), 2);
+     },
+     scenario::ROCE},
+    {"write-after-shared-memory", CERTAIN, CERTAIN,
+     [](stage &t) {
+         t.register_memory();
+         t.peer_writes(data_of(t), 2);
+         t.sync_unless_omitted(AFTER_WRITE, data_of(t));
+         t.expect(data_of(t), 2);
+     },
+     scenario::SHARED},
+    {"write-after-registered-again", CERTAIN, CERTAIN,
+     [](stage &t) {
+         t.register_memory();
+         t.peer_writes(data_of(t), 2);
+         t.sync(AFTER_WRITE, data_of(t));
+         t.deregister_memory();
+         t.register_memory();
+         t.peer_writes(data_of(t), 3);
+         t.sync_unless_omitted(AFTER_WRITE, data_of(t));
+         t.expect(data_of(t), 3);
+     }},
+    {"write-after-at-exit", CERTAIN, CERTAIN,
+     [](stage &t) {
+         t.register_memory();
+         t.peer_writes(data_of(t), 2);
+     },
+     scenario::AT_EXIT},
+    {"write-after-once-for-two", NONE, NONE, // the program looks at the last data only
+     [](stage &t) {
+         t.register_memory();
+         t.peer_writes(data_of(t), 2);
+         if (!t.omits())
+             t.sync(AFTER_WRITE, data_of(t));
+         t.peer_writes(data_of(t), 3);
+         t.sync(AFTER_WRITE, data_of(t));
+         t.expect(data_of(t), 3);
+     }},
+
+    // -- and atomic operations
+
+    {"add-before", CERTAIN, CERTAIN,
+     [](stage &t) {
+         t.register_memory();
+         stage::store(word_of(t), 1);
+         t.sync_unless_omitted(BEFORE_WRITE, word_of(t));
+         t.peer_adds(word_of(t), 7);
+         t.sync(AFTER_WRITE, word_of(t));
+         t.expect_number(word_of(t), NUMBER + 7);
+     },
+     scenario::ROCE},
+    {"add-after", CERTAIN, CERTAIN,
+     [](stage &t) {
+         t.register_memory();
+         t.peer_adds(word_of(t), 7);
+         t.sync_unless_omitted(AFTER_WRITE, word_of(t));
+         t.expect_number(word_of(t), 7);
+     },
+     scenario::ROCE},
+    {"swap-before", CERTAIN, CERTAIN,
+     [](stage &t) {
+         t.register_memory();
+         stage::store(word_of(t), 1);
+         t.sync_unless_omitted(BEFORE_WRITE, word_of(t));
+         t.peer_swaps(word_of(t), NUMBER, 7);
+         t.sync(AFTER_WRITE, word_of(t));
+         t.expect_number(word_of(t), 7);
+     },
+     scenario::ROCE},
+    {"swap-after", CERTAIN, CERTAIN,
+     [](stage &t) {
+         t.register_memory();
+         t.peer_swaps(word_of(t), 0, 7);
+         t.sync_unless_omitted(AFTER_WRITE, word_of(t));
+         t.expect_number(word_of(t), 7);
+     },
+     scenario::ROCE},
+    {"swap-after-not-equal", POSSIBLE, POSSIBLE, // nothing has changed
+     [](stage &t) {
+         t.register_memory();
+         t.peer_swaps(word_of(t), 1, 7);
+         t.sync_unless_omitted(AFTER_WRITE, word_of(t));
+         t.expect_number(word_of(t), 0);
+     },
+     scenario::ROCE},
+};
+
+} // namespace
+
+constinit const std::span<const scenario> REMOTE_SCENARIOS = READS;
+
+void finish_at_exit(stage &t) {
+    t.sync_unless_omitted(AFTER_WRITE, data_of(t));
+    t.expect(data_of(t), 2);
+}
+
+} // namespace omissions

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// Programs of a few lines, each with one sync that is wrong or omitted, and with all of them right.
+#pragma once
+
+#include "stage.hpp"
+
+#include <span>
+
+namespace omissions {
+
+/// What the emulation says of a scenario whose call is wrong or omitted.
+enum class expected : std::uint8_t {
+    CERTAIN,  ///< a finding, with certainty
+    POSSIBLE, ///< a finding, with doubt
+    ANY,      ///< a finding
+    UNKNOWN,  ///< none, though a call is wrong: coherdma-emulate(7) says so
+    NONE,     ///< none, since no call is wrong
+};
+
+struct scenario {
+    const char *name;
+    expected on_fresh_page, on_registered_page;
+    void (*run)(stage &);
+    enum : unsigned {
+        ROCE = 1,    ///< iWARP does not have the operation
+        SHARED = 2,  ///< the memory is shared with children
+        AT_EXIT = 4, ///< finish_at_exit() follows, in a static destructor
+    };
+    unsigned needs = 0;
+};
+
+/// About memory that a peer accesses: coherdma_sync_before_read(3).
+extern const std::span<const scenario> REMOTE_SCENARIOS;
+/// About memory of the owner's own requests: coherdma_sync_for_device(3).
+extern const std::span<const scenario> LOCAL_SCENARIOS;
+
+void finish_at_exit(stage &);
+
+} // namespace omissions
