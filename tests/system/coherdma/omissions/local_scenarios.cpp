@@ -140,6 +140,21 @@ const scenario SCENARIOS[] = {
          t.sync(DEVICE_WROTE, message_of(t));
          t.expect(message_of(t), side::MESSAGE_VALUE);
      }},
+    // A Write's data go to its target: the memory of the Receive is as it was.
+    {"receive-of-immediate", NONE, NONE,
+     [](stage &t) {
+         t.register_memory();
+         t.sync(DEVICE_WRITES, message_of(t));
+         t.post_receive(message_of(t));
+         t.peer_writes_silently(t.part(1024, 64), 2, IBV_WR_RDMA_WRITE_WITH_IMM);
+         t.owner().poll_receive();
+         if (!t.omits())
+             t.sync(DEVICE_WROTE, message_of(t));
+         t.expect(message_of(t), 0);
+         t.sync(AFTER_WRITE, t.part(1024, 64));
+         t.expect(t.part(1024, 64), 2);
+     },
+     scenario::ROCE},
     // A Send's buffer, and a Receive that arrives: the sync for the Send writes the line back.
     {"line-of-send-and-receive", CERTAIN, CERTAIN,
      [](stage &t) {
@@ -174,6 +189,26 @@ const scenario SCENARIOS[] = {
          t.read_from_peer(t.part(100, 700), 2);
          t.sync_unless_omitted(DEVICE_WROTE, t.part(100, 700));
          t.expect(t.part(100, 700), 2);
+     }},
+    {"read-sink-after-unsignaled", CERTAIN, CERTAIN,
+     [](stage &t) {
+         t.register_memory();
+         t.sync(DEVICE_WRITES, t.part(100, 700));
+         t.read_from_peer_unsignaled(t.part(100, 700), 2);
+         t.sync_unless_omitted(DEVICE_WROTE, t.part(100, 700));
+         t.expect(t.part(100, 700), 2);
+     }},
+    {"read-sink-used-again", CERTAIN, CERTAIN, // given to the device before the sync
+     [](stage &t) {
+         t.register_memory();
+         t.sync(DEVICE_WRITES, t.part(100, 700));
+         t.read_from_peer(t.part(100, 700), 2);
+         t.sync_unless_omitted(DEVICE_WROTE, t.part(100, 700));
+         t.expect(t.part(100, 700), 2);
+         t.sync(DEVICE_WRITES, t.part(100, 700));
+         t.read_from_peer(t.part(100, 700), 3);
+         t.sync(DEVICE_WROTE, t.part(100, 700));
+         t.expect(t.part(100, 700), 3);
      }},
     {"read-sink-same-bytes", POSSIBLE, POSSIBLE,
      [](stage &t) {

@@ -54,12 +54,18 @@ std::span<const scenario> scenarios(bool local) noexcept {
     return local ? LOCAL_SCENARIOS : REMOTE_SCENARIOS;
 }
 
+/// "alone" or "strict": a process of its own runs it, with that option.
+const char *run_of(const scenario &each) noexcept {
+    return (each.needs & scenario::STRICT) != 0    ? "strict"
+           : (each.needs & scenario::AT_EXIT) != 0 ? "alone"
+                                                   : "";
+}
+
 void print_list(bool iwarp, bool local) {
     for (const scenario &each : scenarios(local))
         if (!iwarp || (each.needs & scenario::ROCE) == 0)
             std::printf("%s\t%s\t%s\t%s\n", each.name, name_of(each.on_fresh_page),
-                        name_of(each.on_registered_page),
-                        (each.needs & scenario::AT_EXIT) != 0 ? "alone" : "");
+                        name_of(each.on_registered_page), run_of(each));
 }
 
 /// Exit handlers of main() run before the destructors of objects that are older than it.
@@ -84,7 +90,7 @@ int run_scenarios(const options &opts) {
     owner->receive_message();
     bool has_wrong_data = false;
     for (const scenario &each : scenarios(opts.local)) {
-        if (opts.only.empty() ? (each.needs & scenario::AT_EXIT) != 0 : opts.only != each.name)
+        if (opts.only.empty() ? (each.needs & scenario::ALONE) != 0 : opts.only != each.name)
             continue;
         if (owner->is_iwarp() && (each.needs & scenario::ROCE) != 0)
             continue;

@@ -90,6 +90,17 @@ const scenario READS[] = {
          t.expect_peer_reads(data_of(t), 1);
      },
      scenario::SHARED},
+    // A store that changes nothing is not seen, and cannot be lost.
+    {"read-stored-same-bytes", UNKNOWN, UNKNOWN,
+     [](stage &t) {
+         t.register_memory();
+         stage::store(data_of(t), 1);
+         t.sync(BEFORE_READ, data_of(t));
+         stage::store(data_of(t), 1);
+         if (!t.omits())
+             t.sync(BEFORE_READ, data_of(t));
+         t.expect_peer_reads(data_of(t), 1);
+     }},
     {"read-range-too-short", CERTAIN, CERTAIN,
      [](stage &t) {
          t.register_memory();
@@ -127,6 +138,14 @@ const scenario READS[] = {
          t.register_memory();
          stage::store(data_of(t), 1);
          t.sync(t.omits() ? DEVICE_WROTE : BEFORE_READ, data_of(t));
+         t.expect_peer_reads(data_of(t), 1);
+     }},
+    // Both calls write lines back.
+    {"read-for_device-instead", UNKNOWN, UNKNOWN,
+     [](stage &t) {
+         t.register_memory();
+         stage::store(data_of(t), 1);
+         t.sync(t.omits() ? DEVICE_READS : BEFORE_READ, data_of(t));
          t.expect_peer_reads(data_of(t), 1);
      }},
     {"read-for_cpu-to-device-instead", CERTAIN, CERTAIN,
@@ -179,6 +198,14 @@ const scenario READS[] = {
          t.register_with_iova();
          stage::store(data_of(t), 1);
          t.sync_unless_omitted(BEFORE_READ, data_of(t));
+         t.expect_peer_reads(data_of(t), 1);
+     },
+     scenario::ROCE},
+    {"read-iova-synced", CERTAIN, CERTAIN, // not the program's address
+     [](stage &t) {
+         t.register_with_iova();
+         stage::store(data_of(t), 1);
+         t.sync_wrongly(BEFORE_READ, data_of(t), BEFORE_READ, t.at_iova(data_of(t)), data_of(t));
          t.expect_peer_reads(data_of(t), 1);
      },
      scenario::ROCE},
@@ -304,6 +331,18 @@ const scenario READS[] = {
          t.sync(AFTER_WRITE, data_of(t));
          t.expect(data_of(t), 2);
      }},
+    {"write-before-line-of-two-mrs", CERTAIN, CERTAIN, // a store to the neighbor's part
+     [](stage &t) {
+         const bytes neighbor = t.part(1000, 1000), target = t.part(0, 1000);
+         t.register_memory(neighbor);
+         t.register_memory(target);
+         stage::store(neighbor, 1);
+         t.sync_wrongly(BEFORE_WRITE, neighbor, BEFORE_WRITE, neighbor.subspan(24),
+                        neighbor.subspan(0, 24)); // which the line of 960 to 1023 has
+         t.peer_writes(target, 2);
+         t.sync(AFTER_WRITE, target);
+         t.expect(target, 2);
+     }},
     {"write-before-not-stored", NONE, NONE,
      [](stage &t) {
          t.register_memory();
@@ -420,6 +459,14 @@ const scenario READS[] = {
          t.sync_unless_omitted(AFTER_WRITE, data_of(t));
          t.expect(data_of(t), 2);
      }},
+    // Both calls write lines back and invalidate them.
+    {"write-after-for_cpu-instead", UNKNOWN, UNKNOWN,
+     [](stage &t) {
+         t.register_memory();
+         t.peer_writes(data_of(t), 2);
+         t.sync(t.omits() ? DEVICE_WROTE : AFTER_WRITE, data_of(t));
+         t.expect(data_of(t), 2);
+     }},
     {"write-after-stored-beside-before-sync", CERTAIN, CERTAIN,
      [](stage &t) {
          t.register_memory();
@@ -431,6 +478,21 @@ const scenario READS[] = {
          t.expect(data_of(t), 2);
          if (!t.omits())
              stage::store(t.part(90, 10), 1);
+     }},
+    // Beside the data is a message, which is stored and sent before the sync: its line is written
+    // back.
+    {"write-after-sent-beside", CERTAIN, CERTAIN,
+     [](stage &t) {
+         const bytes data = t.part(0, 32);
+         const bytes message = t.omits() ? t.part(32, 32) : t.part(512, 32);
+         t.register_memory();
+         t.peer_writes(data, 2);
+         stage::store(message, 1);
+         t.sync(DEVICE_READS, message);
+         t.send_to_peer(message, 1);
+         t.expect_finding(AFTER_WRITE, data);
+         t.sync(AFTER_WRITE, data);
+         t.expect(data, 2);
      }},
     {"write-after-changed-and-read", CERTAIN, CERTAIN, // the answer is written over the data
      [](stage &t) {
@@ -486,6 +548,16 @@ const scenario READS[] = {
          t.sync_unless_omitted(AFTER_WRITE, data_of(t));
          t.expect(data_of(t), 3);
      }},
+    // The sync needs no registration.
+    {"write-after-synced-after-deregistration", NONE, NONE,
+     [](stage &t) {
+         t.register_memory();
+         t.peer_writes(data_of(t), 2);
+         if (t.omits())
+             t.deregister_memory();
+         t.sync(AFTER_WRITE, data_of(t));
+         t.expect(data_of(t), 2);
+     }},
     {"write-after-at-exit", CERTAIN, CERTAIN,
      [](stage &t) {
          t.register_memory();
@@ -513,6 +585,16 @@ const scenario READS[] = {
          t.peer_adds(word_of(t), 7);
          t.sync(AFTER_WRITE, word_of(t));
          t.expect_number(word_of(t), NUMBER + 7);
+     },
+     scenario::ROCE},
+    {"add-before-stored-beside", CERTAIN, CERTAIN, // other data in the counter's line
+     [](stage &t) {
+         t.register_memory();
+         stage::store(t.part(144, 8), 1);
+         t.sync_unless_omitted(BEFORE_WRITE, word_of(t));
+         t.peer_adds(word_of(t), 7);
+         t.sync(AFTER_WRITE, word_of(t));
+         t.expect_number(word_of(t), 7);
      },
      scenario::ROCE},
     {"add-after", CERTAIN, CERTAIN,
@@ -549,6 +631,21 @@ const scenario READS[] = {
          t.expect_number(word_of(t), 0);
      },
      scenario::ROCE},
+
+    // -- Receives, if the provider syncs them
+
+    {"receive-stored-beside", CERTAIN, CERTAIN,
+     [](stage &t) {
+         const bytes message = t.part(100, side::MESSAGE_LENGTH);
+         t.register_memory();
+         t.post_receive(message);
+         if (t.omits())
+             stage::store(t.part(90, 10), 1);
+         t.expect_finding(SEPARATE_LINES, message);
+         t.peer_sends_to_receive();
+         t.expect(message, side::MESSAGE_VALUE);
+     },
+     scenario::STRICT},
 };
 
 } // namespace

@@ -18,6 +18,16 @@ ibv_sge sge_of(bytes buffer, std::uint32_t lkey) noexcept {
     return {address_of(buffer), static_cast<std::uint32_t>(buffer.size()), lkey};
 }
 
+ibv_send_wr make_wr(ibv_wr_opcode opcode, ibv_sge &sge, remote_memory target) noexcept {
+    ibv_send_wr wr{};
+    wr.opcode = opcode;
+    wr.sg_list = &sge;
+    wr.num_sge = 1;
+    wr.wr.rdma.remote_addr = target.address;
+    wr.wr.rdma.rkey = target.rkey;
+    return wr;
+}
+
 sockaddr_in parse_address(const std::string &address, std::uint16_t port) {
     sockaddr_in result{};
     result.sin_family = AF_INET;
@@ -94,23 +104,22 @@ void side::post(ibv_send_wr &wr) const {
 void side::post(ibv_wr_opcode opcode, bytes buffer, std::uint32_t lkey, remote_memory target,
                 unsigned flags) const {
     ibv_sge sge = sge_of(buffer, lkey);
-    ibv_send_wr wr{};
-    wr.opcode = opcode;
-    wr.sg_list = &sge;
-    wr.num_sge = 1;
+    ibv_send_wr wr = make_wr(opcode, sge, target);
     wr.send_flags = flags;
-    wr.wr.rdma.remote_addr = target.address;
-    wr.wr.rdma.rkey = target.rkey;
     post(wr);
+}
+
+void side::post_unsignaled(ibv_wr_opcode opcode, bytes buffer, std::uint32_t lkey,
+                           remote_memory target) const {
+    ibv_sge sge = sge_of(buffer, lkey);
+    ibv_send_wr wr = make_wr(opcode, sge, target);
+    check(endpoint_.post_send(wr), "post a request");
 }
 
 void side::post_atomic(ibv_wr_opcode opcode, bytes buffer, std::uint32_t lkey, remote_memory target,
                        std::uint64_t compare_or_add, std::uint64_t swap) const {
     ibv_sge sge = sge_of(buffer, lkey);
-    ibv_send_wr wr{};
-    wr.opcode = opcode;
-    wr.sg_list = &sge;
-    wr.num_sge = 1;
+    ibv_send_wr wr = make_wr(opcode, sge, {});
     wr.wr.atomic.remote_addr = target.address;
     wr.wr.atomic.rkey = target.rkey;
     wr.wr.atomic.compare_add = compare_or_add;

@@ -64,6 +64,9 @@ class side {
     /// The same for one with this SGE, of request_buffer() or of memory with that lkey.
     void post(ibv_wr_opcode opcode, bytes buffer, std::uint32_t lkey, remote_memory target,
               unsigned flags = 0) const;
+    /// Does not wait: a request that is posted later completes behind it.
+    void post_unsignaled(ibv_wr_opcode opcode, bytes buffer, std::uint32_t lkey,
+                         remote_memory target) const;
     void post_atomic(ibv_wr_opcode opcode, bytes buffer, std::uint32_t lkey, remote_memory target,
                      std::uint64_t compare_or_add, std::uint64_t swap) const;
     [[nodiscard]] std::uint32_t lkey() const noexcept { return endpoint_.mr->lkey; }

@@ -65,12 +65,11 @@ unsigned stage::access() const noexcept {
     return owner_.is_iwarp() ? flags : flags | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND;
 }
 
-ibv_mr &stage::register_memory() {
+void stage::register_memory(bytes part) {
     mrs_.push_back(check(unique_handle<ibv_mr, ibv_dereg_mr>(
-                             ibv_reg_mr(owner_.pd(), memory_.data(), memory_.size(), access())),
+                             ibv_reg_mr(owner_.pd(), part.data(), part.size(), access())),
                          "register memory"));
     key_ = {.rkey = mrs_.back()->rkey, .offset = 0};
-    return *mrs_.back();
 }
 
 void stage::register_with_iova() {
@@ -185,8 +184,8 @@ void stage::expect_peer_reads(bytes range, int value) {
     expect(bytes(answer.data).subspan(0, range.size()), value);
 }
 
-void stage::peer_writes_silently(bytes range, int value) const {
-    peer_request asked = make_request(IBV_WR_RDMA_WRITE, range);
+void stage::peer_writes_silently(bytes range, int value, ibv_wr_opcode opcode) const {
+    peer_request asked = make_request(opcode, range);
     asked.value = static_cast<std::byte>(value);
     peer_.execute(asked);
 }
@@ -202,9 +201,7 @@ void stage::peer_writes(bytes range, int value) {
 }
 
 void stage::peer_writes_with_immediate(bytes range, int value) {
-    peer_request asked = make_request(IBV_WR_RDMA_WRITE_WITH_IMM, range);
-    asked.value = static_cast<std::byte>(value);
-    peer_.execute(asked);
+    peer_writes_silently(range, value, IBV_WR_RDMA_WRITE_WITH_IMM);
     owner_.receive_message();
 }
 
@@ -225,6 +222,15 @@ void stage::peer_swaps(bytes word, std::uint64_t expected, std::uint64_t value) 
 
 void stage::read_from_peer(bytes sink, int value) const {
     owner_.post(IBV_WR_RDMA_READ, sink, lkey(), expose_at_peer(value).exposed);
+}
+
+void stage::read_from_peer_unsignaled(bytes sink, int value) const {
+    const remote_memory source = expose_at_peer(value).exposed;
+    const bytes other_sink = owner_.request_buffer().subspan(0, 8);
+    owner_.post_unsignaled(IBV_WR_RDMA_READ, sink, lkey(), source);
+    owner_.sync_for_device(other_sink, COHERDMA_FROM_DEVICE);
+    owner_.post(IBV_WR_RDMA_READ, other_sink, owner_.lkey(), source);
+    owner_.sync_for_cpu(other_sink);
 }
 
 void stage::write_to_peer(bytes source, int expected) {

@@ -51,15 +51,20 @@ class stage {
 
     // -- registration
 
-    /// Peers use the last one's rkey. Only the first MR may be bound to a window.
-    ibv_mr &register_memory();
+    /// All of it, or a part. Peers use the last one's rkey.
+    void register_memory() { register_memory(memory_); }
+    void register_memory(bytes part);
     void deregister_memory() {
         window_.reset();
         mrs_.clear();
     }
     /// An iova of its own: not of siw.
     void register_with_iova();
-    /// Peers use the window's rkey from now on.
+    /// What the program takes for its address by mistake.
+    [[nodiscard]] bytes at_iova(bytes range) const noexcept {
+        return {range.data() + key_.offset, range.size()};
+    }
+    /// Of the first MR. Peers use the window's rkey from now on.
     void bind_window();
 
     // -- stores and loads of the owner
@@ -86,7 +91,8 @@ class stage {
     /// With a message, which the owner receives: it knows of the Write.
     void peer_writes(bytes range, int value);
     /// Without.
-    void peer_writes_silently(bytes range, int value) const;
+    void peer_writes_silently(bytes range, int value,
+                              ibv_wr_opcode opcode = IBV_WR_RDMA_WRITE) const;
     void peer_writes_with_immediate(bytes range, int value);
     void peer_adds(bytes word, std::uint64_t value);
     void peer_swaps(bytes word, std::uint64_t expected, std::uint64_t value);
@@ -96,6 +102,8 @@ class stage {
 
     /// An RDMA Read of the peer's memory, which has these bytes, or a Write to it.
     void read_from_peer(bytes sink, int value) const;
+    /// The same without a completion of its own: a later request has one.
+    void read_from_peer_unsignaled(bytes sink, int value) const;
     void write_to_peer(bytes source, int expected);
     /// What the peer receives must be these bytes.
     void send_to_peer(bytes source, int expected, unsigned flags = 0);
