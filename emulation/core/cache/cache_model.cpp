@@ -84,6 +84,15 @@ mem_access cache_model::capture_caller() const {
     return {"", config_.stack_traces ? stack_trace::capture() : stack_trace{}, {}};
 }
 
+/// The program begins a sync of the range, the next event of the history. Returns where it does.
+mem_access cache_model::record_sync(event_kind kind, addr_range range) {
+    mem_access caller = capture_caller();
+    remember_synced_range(range);
+    forget_never_synced(range);
+    last_syncs_.add(range, {kind, history_.last_number() + 1, caller.stack});
+    return caller;
+}
+
 /// If both copies have become equal, no sync is missing, whichever changed: the line is clean.
 void cache_model::update_if_equal(cache_line &line) {
     if (line.program_hash != line.device_hash)
@@ -260,9 +269,7 @@ bool cache_model::reports_redundant() const noexcept {
 void cache_model::writeback_range(event_kind kind, addr_range range, bool report_redundant) {
     line_reporter conflicts(*this, nullptr), redundant(*this, nullptr);
     bool is_needed = false;
-    remember_synced_range(range);
-    forget_never_synced(range);
-    visit_lines_as_event(kind, range, capture_caller(), [&](cache_line &line) {
+    visit_lines_as_event(kind, range, record_sync(kind, range), [&](cache_line &line) {
         is_needed = is_needed || is_dirty(line);
         writeback(line, conflicts);
     });
@@ -275,9 +282,7 @@ void cache_model::writeback_invalidate_range(event_kind kind, addr_range range,
                                              bool report_redundant) {
     line_reporter conflicts(*this, nullptr), unsynced(*this, nullptr), redundant(*this, nullptr);
     bool is_needed = false;
-    remember_synced_range(range);
-    forget_never_synced(range);
-    visit_lines_as_event(kind, range, capture_caller(), [&](cache_line &line) {
+    visit_lines_as_event(kind, range, record_sync(kind, range), [&](cache_line &line) {
         is_needed = is_needed || is_dirty(line) || line.is_stale();
         if (kind == event_kind::SYNC_FOR_DEVICE)
             if (const auto doubt = unsynced_sink_doubt(line, range))

@@ -7,6 +7,7 @@
 
 #include "checker_marks.hpp"
 #include "core/findings/event_history.hpp"
+#include "core/findings/last_syncs.hpp"
 #include "core/memory/range_set.hpp"
 #include "core/settings.hpp"
 #include "line_hash.hpp"
@@ -183,6 +184,7 @@ class cache_model {
     void mark_long_stale(addr_range);
 
     [[nodiscard]] mem_access capture_caller() const;
+    mem_access record_sync(event_kind, addr_range);
     void remember_synced_range(addr_range);
     [[nodiscard]] const recorded_write *find_last_write(addr_range) const;
     [[nodiscard]] recorded_write *find_last_write(addr_range range) {
@@ -222,6 +224,7 @@ class cache_model {
     range_set never_synced_; ///< lines that no sync has had since their pages were registered
     std::uint64_t next_write_number_ = 1;
     event_history history_;
+    last_syncs last_syncs_;
     std::deque<addr_range> synced_ranges_; ///< by the program, latest first
     std::unordered_map<std::uintptr_t, std::uint64_t>
         poisoned_; ///< hash of the program's copy with poison, by line address

@@ -18,11 +18,6 @@ bool is_same_event(const history_event &first, const history_event &second) {
            is_same_access(first.access, second.access);
 }
 
-bool is_sync(event_kind kind) noexcept {
-    return kind == event_kind::SYNC_WRITEBACK || kind == event_kind::SYNC_INVALIDATE ||
-           kind == event_kind::SYNC_FOR_DEVICE || kind == event_kind::SYNC_FOR_CPU;
-}
-
 } // namespace
 
 /// Adds an event, in place of the oldest one if there are CAPACITY. The caller adds the lines.
@@ -33,6 +28,7 @@ history_event &event_history::add(event_kind kind, addr_range bytes, const mem_a
     next_ = (next_ + 1) % CAPACITY;
     size_ = std::min(size_ + 1, CAPACITY);
     event.kind = kind;
+    event.number = ++last_number_;
     event.bytes = bytes;
     event.time_us =
         static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(
@@ -62,13 +58,6 @@ std::vector<const history_event *> event_history::find_last(addr_range lines,
             events.push_back(&last(i));
     std::reverse(events.begin(), events.end());
     return events;
-}
-
-const history_event *event_history::find_last_sync(addr_range lines) const {
-    for (std::size_t i = 0; i < size_; ++i)
-        if (is_sync(last(i).kind) && !intersection(last(i).bytes, lines).empty())
-            return &last(i);
-    return nullptr;
 }
 
 const history_event &event_history::last(std::size_t index) const noexcept {

@@ -54,6 +54,7 @@ struct history_event {
 
     static constexpr std::size_t MAX_RUNS = 32;
     event_kind kind = event_kind::EXIT;
+    std::uint64_t number = 0; ///< of all events of the process, from 1
     addr_range bytes;
     std::uint64_t time_us = 0; ///< since the history began
     std::uint64_t count = 1;   ///< of equal events in succession; time_us is that of the first
@@ -80,8 +81,8 @@ class event_history {
     /// The last max_count events on any of these whole lines, oldest first.
     [[nodiscard]] std::vector<const history_event *> find_last(addr_range lines,
                                                                std::size_t max_count) const;
-    /// nullptr: none is known.
-    [[nodiscard]] const history_event *find_last_sync(addr_range lines) const;
+    /// The number of the event that was added last; 0: none was.
+    [[nodiscard]] std::uint64_t last_number() const noexcept { return last_number_; }
 
   private:
     /// index 0: the last event; less than size_.
@@ -89,6 +90,7 @@ class event_history {
 
     std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
     std::vector<history_event> ring_; ///< grows up to CAPACITY
+    std::uint64_t last_number_ = 0;
     std::size_t size_ = 0;            ///< number of events
     std::size_t next_ = 0;            ///< index in ring_ where the next event is stored
 };

@@ -53,10 +53,8 @@ void line_reporter::report_pending() {
     completed.mr = cache_.find_mr(completed.range);
     completed.line_size = cache_.config_.line_size;
     completed.history = cache_.history_.find_last(completed.range, MAX_EVENTS_SHOWN);
-    if (const history_event *const sync = cache_.history_.find_last_sync(completed.range)) {
-        completed.last_sync = sync->access;
-        completed.last_sync.text = event_name(sync->kind);
-    }
+    if (const last_syncs::sync *const sync = cache_.last_syncs_.find(completed.range))
+        completed.last_sync = {event_name(sync->kind), sync->stack, {}};
     if (request_ != nullptr)
         completed.request = *request_;
     else if (const auto *const write = cache_.find_last_write(completed.range))
