@@ -15,8 +15,14 @@
 namespace coherdma::emulation {
 namespace {
 
-constexpr std::array<std::string_view, 5> RDMA_LIBRARIES = {
-    "libibverbs.so", "libcoherdma", "libdat2.so", "libdaplcoherdma", "librdmacm.so"};
+/// Files that begin so are libraries by which programs use RDMA: verbs and uDAPL; and communication
+/// libraries above them.
+constexpr std::array<std::string_view, 22> RDMA_LIBRARIES = {
+    "libibverbs.so", "libcoherdma",    "libdat2.so",   "libdat.so",  "libdaplcoherdma",
+    "librdmacm.so",  "librpma.so",     "libucp.so",    "libuct",     "libucs",
+    "libucm",        "libucc",         "libfabric.so", "libmpi",     "libopen-pal.so",
+    "mca_",          "libopen-rte.so", "liboshmem.so", "libpmix.so", "libmca_",
+    "libnccl",       "libnixl"};
 
 /// The file that the call before a return address is in, without its folder; "" if unknown.
 std::string_view file_of_call(const void *return_addr, Dl_info &info) noexcept {
@@ -50,11 +56,23 @@ bool is_inline_verb(const std::string &frame) noexcept {
     return frame.find("/infiniband/verbs.h:") != std::string::npos;
 }
 
-int first_program_index(const stack_trace &trace) noexcept {
-    int i = 0;
-    while (i < trace.depth && is_in_rdma_library(trace.frames[static_cast<std::size_t>(i)]))
-        ++i;
-    return i;
+/// The frames of the program in a stack, from the innermost one: [begin, end).
+struct program_frames {
+    int begin = 0, end = 0;
+};
+
+/// Those from the first outside RDMA libraries to main() or the function of the thread. If there is
+/// none, as in a thread of a library: the outermost one that is not startup code.
+program_frames find_program_frames(const stack_trace &trace) noexcept {
+    const auto frame = [&](int i) {
+        return trace.frames[static_cast<std::size_t>(i)];
+    };
+    program_frames found = {0, trace.depth};
+    while (found.end > 1 && is_in_startup_code(frame(found.end - 1)))
+        --found.end;
+    while (found.begin + 1 < found.end && is_in_rdma_library(frame(found.begin)))
+        ++found.begin;
+    return found;
 }
 
 } // namespace
@@ -81,22 +99,15 @@ stack_trace stack_trace::capture() noexcept {
 }
 
 void *first_program_frame(const stack_trace &trace) noexcept {
-    const int i = first_program_index(trace);
-    return i < trace.depth ? trace.frames[static_cast<std::size_t>(i)] : nullptr;
+    const program_frames found = find_program_frames(trace);
+    return found.begin < found.end ? trace.frames[static_cast<std::size_t>(found.begin)] : nullptr;
 }
 
-/// The frames from the first outside RDMA libraries to main() or the function of the thread.
 std::vector<std::string> to_strings(const stack_trace &trace) {
-    const auto frame = [&](int i) {
-        return trace.frames[static_cast<std::size_t>(i)];
-    };
-    const int begin = first_program_index(trace);
-    int end = trace.depth;
-    while (end > begin + 1 && is_in_startup_code(frame(end - 1)))
-        --end;
+    const program_frames found = find_program_frames(trace);
     std::vector<std::string> lines;
-    for (int i = begin; i < end; ++i)
-        for (std::string &line : describe_call(frame(i)))
+    for (int i = found.begin; i < found.end; ++i)
+        for (std::string &line : describe_call(trace.frames[static_cast<std::size_t>(i)]))
             if (!lines.empty() || !is_inline_verb(line))
                 lines.push_back(std::move(line));
     return lines;

@@ -10,18 +10,20 @@
 namespace coherdma::emulation {
 
 struct stack_trace {
-    std::array<void *, 12> frames{}; ///< return addresses, innermost first
+    /// Return addresses, innermost first: enough for those of a program above its libraries.
+    std::array<void *, 24> frames{};
     int depth = 0;
 
     /// Of the calling thread, without the frames of this module.
     static stack_trace capture() noexcept;
 };
 
-/// The innermost frame outside RDMA libraries; nullptr if there is none.
+/// The innermost frame of the program: outside verbs, uDAPL, and communication libraries such as
+/// UCX, libfabric and MPI; if all are in these, the outermost one. nullptr: the stack is empty.
 void *first_program_frame(const stack_trace &) noexcept;
 
-/// As describe_call(), innermost first, from the first frame outside RDMA libraries to main() or
-/// the function of the thread.
+/// As describe_call(), innermost first, from the first frame of the program to main() or the
+/// function of the thread.
 std::vector<std::string> to_strings(const stack_trace &);
 
 } // namespace coherdma::emulation

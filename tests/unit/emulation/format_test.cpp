@@ -10,11 +10,13 @@
 #include <algorithm>
 #include <atomic>
 #include <dlfcn.h>
+#include <filesystem>
 #include <search.h>
 #include <unistd.h>
 
 using namespace emulation_test;
 using nlohmann::json;
+namespace fs = std::filesystem;
 
 namespace {
 
@@ -241,6 +243,67 @@ void stack_has_source_lines_of_static_and_inlined_functions(void **) {
     assert_true(frames.back().starts_with("main ("));
 }
 
+/// A copy of libcmocka as the library of this name, and code in it.
+class named_library {
+  public:
+    explicit named_library(const char *name) {
+        Dl_info original;
+        assert_true(dladdr(reinterpret_cast<void *>(&_cmocka_run_group_tests), &original) != 0);
+        assert_non_null(mkdtemp(folder_.data()));
+        const std::string copy = folder_ + "/" + name;
+        assert_true(fs::copy_file(original.dli_fname, copy));
+        handle_ = dlopen(copy.c_str(), RTLD_NOW | RTLD_LOCAL);
+        assert_non_null(handle_);
+    }
+    ~named_library() {
+        dlclose(handle_);
+        fs::remove_all(folder_);
+    }
+    named_library(const named_library &) = delete;
+    named_library &operator=(const named_library &) = delete;
+
+    [[nodiscard]] void *code() const {
+        return static_cast<char *>(dlsym(handle_, "_cmocka_run_group_tests")) + 1;
+    }
+
+  private:
+    std::string folder_ = "/tmp/coherdma-library.XXXXXX";
+    void *handle_ = nullptr;
+};
+
+/// The return address of a call in main(); in the program, not in a library.
+void *code_of_program() {
+    return reinterpret_cast<char *>(&record_stack) + 1;
+}
+
+void stack_begins_outside_of_middleware(void **) {
+    for (const char *const name : {"libucp.so.0", "libfabric.so.1", "libmpi.so.40",
+                                   "mca_pml_ucx.so", "librpma.so.0", "libibverbs.so.1"}) {
+        const named_library library(name);
+        stack_trace trace;
+        trace.depth = 3;
+        trace.frames = {library.code(), library.code(), code_of_program()};
+        assert_true(first_program_frame(trace) == code_of_program());
+        assert_true(to_strings(trace).front().starts_with("record_stack"));
+    }
+    const named_library other("libmine.so");
+    stack_trace trace;
+    trace.depth = 2;
+    trace.frames = {other.code(), code_of_program()};
+    assert_true(first_program_frame(trace) == other.code());
+}
+
+/// As in a thread of the library: libc calls its function.
+void stack_within_middleware_is_its_outermost_frame(void **) {
+    const named_library library("libucs.so.0");
+    stack_trace trace;
+    trace.depth = 3;
+    trace.frames = {library.code(), static_cast<char *>(library.code()) + 1,
+                    static_cast<char *>(dlsym(RTLD_DEFAULT, "pthread_create")) + 1};
+    assert_true(first_program_frame(trace) == trace.frames[1]);
+    assert_int_equal(to_strings(trace).size(), 1);
+}
+
 /// Of libcmocka, unless its debug package is installed.
 void frame_without_debug_information_has_file_and_offset(void **) {
     const auto *const code =
@@ -273,6 +336,8 @@ int main() {
         cmocka_unit_test(invalid_suppressions_are_reported),
         cmocka_unit_test(stack_begins_outside_of_module),
         cmocka_unit_test(stack_has_source_lines_of_static_and_inlined_functions),
+        cmocka_unit_test(stack_begins_outside_of_middleware),
+        cmocka_unit_test(stack_within_middleware_is_its_outermost_frame),
         cmocka_unit_test(frame_without_debug_information_has_file_and_offset),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);
