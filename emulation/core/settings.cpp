@@ -69,6 +69,8 @@ void read_options(settings &config) {
             config.report_redundant = true;
         else if (option == "strict")
             config.report_dirty_neighbors = true;
+        else if (option == "certain")
+            config.only_certain = true;
         else if (option == "nostacks")
             config.stack_traces = false;
         else if (option == "nomarks")
@@ -77,7 +79,8 @@ void read_options(settings &config) {
             config.dereg_discards = true;
         else
             set_problem(config, "COHERDMA_EMULATE_OPTIONS", option,
-                        "is not redundant, strict, nostacks, nomarks or linux-pre-7.0-dereg");
+                        "is not redundant, strict, certain, nostacks, nomarks or "
+                        "linux-pre-7.0-dereg");
     }
 }
 

@@ -27,6 +27,7 @@ struct settings {
     bool dereg_discards = false;      ///< ibv_dereg_mr drops dirty lines, as arm64 before Linux 7.0
     bool report_redundant = false;    ///< syncs of clean ranges
     bool report_dirty_neighbors = false; ///< dirty bytes in a line that receives data
+    bool only_certain = false; ///< findings with a doubt are left out
     bool stack_traces = true;
     bool checker_marks = true;     ///< marks for ASan and valgrind
     std::size_t max_reports = 10;  ///< per site; others are only counted

@@ -52,7 +52,11 @@ int add_to_cache(const emulated_device &device, keyed_memory &memory,
     added.remote_read = may_allow(memory.access_flags, IBV_ACCESS_REMOTE_READ);
     added.remote_write = may_allow(memory.access_flags, IBV_ACCESS_REMOTE_WRITE);
     added.device_name = device.name;
-    added.reg_stack = process_state().config.stack_traces ? stack_trace::capture() : stack_trace{};
+    if (process_state().config.stack_traces) {
+        added.reg_stack = stack_trace::capture();
+        added.alloc_stack =
+            stack_trace::of_allocation(reinterpret_cast<const void *>(memory.range.begin));
+    }
     const int error = process_state().cache.add_mr(added, mappings);
     if (error == ENOMEM)
         process_state().log.note("out of memory for the device's copy of a region of " +

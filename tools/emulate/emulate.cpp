@@ -31,6 +31,7 @@ struct emulate_options {
     std::string line_size, local_buffers, log_file, output_file, html_file, suppressions_file;
     std::string lab_driver = "rxe";
     int findings_status = FAILED; ///< exit status if there are findings
+    bool only_certain = false;
     bool json = false, forbid_lab = false, force_lab = false;
     std::string program; ///< COMMAND without its arguments
 };
@@ -134,8 +135,11 @@ class session {
             env["COHERDMA_EMULATE_LINE"] = opts_.line_size;
         if (!opts_.local_buffers.empty())
             env["COHERDMA_EMULATE_LOCAL_BUFFERS"] = opts_.local_buffers;
-        if (!opts_.options.empty())
-            env["COHERDMA_EMULATE_OPTIONS"] = join(opts_.options);
+        std::vector<std::string> options = opts_.options;
+        if (opts_.only_certain)
+            options.emplace_back("certain");
+        if (!options.empty())
+            env["COHERDMA_EMULATE_OPTIONS"] = join(options);
         if (!opts_.suppressions_file.empty())
             env["COHERDMA_EMULATE_SUPPRESS"] = fs::absolute(opts_.suppressions_file);
         run_result result;
@@ -262,9 +266,11 @@ void add_emulate(cli::command &program, int &status) {
                     "Who syncs local buffers: provider (default), program")
         .is_member({"provider", "program"})
         .type_name("WORD");
-    add_list("--option,-o", opts->options, "redundant, strict, nostacks, linux-pre-7.0-dereg")
-        .is_member({"redundant", "strict", "nostacks", "linux-pre-7.0-dereg"})
+    add_list("--option,-o", opts->options,
+             "redundant, strict, certain, nostacks, linux-pre-7.0-dereg")
+        .is_member({"redundant", "strict", "certain", "nostacks", "linux-pre-7.0-dereg"})
         .type_name("WORD");
+    command.add_flag("--only-certain", opts->only_certain, "The same as --option certain");
     command.add_option("--suppress", opts->suppressions_file, "Known findings, not to be reported")
         .check(check_suppressions)
         .type_name("FILE");

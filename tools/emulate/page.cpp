@@ -2,9 +2,9 @@
 //
 // The report as a page of HTML.
 
+#include "core/findings/source.hpp"
 #include "emulate/debug_info.hpp"
 #include "emulate/report.hpp"
-#include "emulate/source.hpp"
 #include "emulate/timeline.hpp"
 #include "html.hpp"
 
@@ -14,6 +14,7 @@
 namespace tools::emulate {
 namespace {
 
+using namespace coherdma::emulation;
 using json = nlohmann::ordered_json;
 
 constexpr std::size_t NONE = timeline_row::NONE;
@@ -22,7 +23,7 @@ constexpr const char *PAGE_STYLE = R"(
 :root { --color4: #7c3aed; } @media (prefers-color-scheme: dark) { :root { --color4: #c4a3ff; } }
 h2 { border-top: 1px solid var(--line); padding-top: 1.6rem; overflow-wrap: anywhere; }
 h3 { font-size: 1rem; margin: 1.4rem 0 .4rem; }
-p, .legend { overflow-wrap: anywhere; } dd, dt { padding: .1rem 0; } dd code { display: block; }
+p, .legend { overflow-wrap: anywhere; } .insert { font-size: 1.05rem; font-weight: 650; } dd, dt { padding: .1rem 0; } dd code { display: block; }
 .legend { display: flex; flex-wrap: wrap; gap: .4rem 1.2rem; font-size: .9rem; }
 .legend .cell { min-width: 5rem; margin-right: .4rem; display: inline-block; }
 .extent { height: .8rem; border: 1px solid var(--line); background: var(--card); max-width: 46rem;
@@ -82,10 +83,6 @@ constexpr struct {
     {"dereg_mr", "program", "deregisters the memory"},
     {"exit", "program", "ends"},
 };
-
-std::string base_name(const std::string &path) {
-    return path.substr(path.rfind('/') + 1);
-}
 
 /// "RDMA Write of 64 bytes" and the rest of "RDMA Write of 64 bytes, wr_id 0x7 of QP 17, ..."
 std::pair<std::string, std::string> split_description(const std::string &text) {
@@ -243,27 +240,18 @@ std::string format_excerpt(source_files &files, const source_frame &first,
     return html;
 }
 
-/// Where the sync must be added.
-std::string format_place(const shown_finding &shown) {
-    const missing_place place =
-        find_missing_place(shown.line_timeline, shown.finding.at("pid").get<long>());
-    const auto name = [](const source_frame &frame) {
-        return escape_html(
-            fmt::format("{} ({}:{})", frame.function, base_name(frame.file), frame.line));
-    };
-    const source_frame &after = place.after, &before = place.before;
-    std::string text;
-    if (after.line != 0 && before.line == after.line && before.file == after.file)
-        text = "after " + name(after) + ", and before this call is made again";
-    else if (after.line != 0 && before.line != 0)
-        text = "after " + name(after) + " and before " + name(before);
-    else if (after.line != 0)
-        text = "after " + name(after);
-    else if (before.line != 0)
-        text = "before " + name(before);
-    if (text.empty())
+/// Which call must be added, and where, with the source there.
+std::string format_insert(const json &finding, source_files &files) {
+    const json &insert = finding.at("insert");
+    if (insert.is_null())
         return "";
-    return "<p>Where: <b>" + text + "</b></p>\n" + format_excerpt(shown.files, after, before);
+    const std::string text = insert.at("text");
+    const std::size_t end = std::min(text.find("; "), text.size());
+    return fmt::format("<p class=insert><code>{}</code>{}</p>\n",
+                       escape_html(text.substr(0, std::min(end + 1, text.size()))),
+                       escape_html(text.substr(std::min(end + 1, text.size())))) +
+           format_excerpt(files, place_frame(finding.at("after")),
+                          place_frame(finding.at("before")));
 }
 
 /// An entry of an HTML definition list: a text, and the frames of a stack with their source lines.
@@ -319,8 +307,18 @@ std::string format_finding(const logged_finding &logged, const std::string &miss
                begin, begin + length - 1, finding.at("region_length").get<std::uint64_t>(),
                line_size, escape_html(logged.mode), finding.at("pid").get<long>()) +
            format_extent_bar(begin, begin + length, finding.at("region_length")) +
-           format_place(shown) + "<h3>Events on these lines</h3>\n" + format_timeline(shown) +
-           format_stacks(finding, files);
+           format_insert(finding, files) + "<h3>Events on these lines</h3>\n" +
+           format_timeline(shown) + format_stacks(finding, files);
+}
+
+/// "region 1: <code>inbox</code>", "4 regions, first region 1: ..."
+std::string format_regions(const code_location &location) {
+    std::string html = fmt::format("region {}", location.region);
+    if (location.regions.size() > 1)
+        html = fmt::format("{} regions, first {}", location.regions.size(), html);
+    return location.region_name.empty()
+               ? html
+               : html + ": <code>" + escape_html(location.region_name) + "</code>";
 }
 
 /// A section for a code location: its first finding, and the others folded.
@@ -329,11 +327,17 @@ std::string format_location(const code_location &location, std::size_t number,
     std::string counts;
     for (const auto &[mode, count] : location.num_findings_by_mode)
         counts += fmt::format("{}{} {}", counts.empty() ? "" : ", ", mode, count);
+    const bool is_certain = location.num_possible < location.num_findings;
     std::string html = fmt::format(
-        "<h2>{}. {}</h2>\n<p>{} on {}, region {}. Times: {}.</p>\n", number,
+        "<h2>{}. {}{}</h2>\n<p>{} on {}, {}. Times: {}.</p>\n", number,
+        is_certain ? "" : "Possible: ",
         escape_html(location.missing.empty() ? location.kind : "Missing: " + location.missing),
-        escape_html(location.kind), escape_html(location.device), location.region,
+        escape_html(location.kind), escape_html(location.device), format_regions(location),
         escape_html(counts));
+    if (location.num_possible != 0)
+        html += "<p>Possible: " + escape_html(describe_doubts(location)) + ".</p>\n";
+    html +=
+        "<p class=soft>To suppress: <code>" + escape_html(location.suppression) + "</code></p>\n";
     for (std::size_t i = 0; i < location.findings.size(); ++i) {
         if (i == 1)
             html +=
@@ -345,14 +349,16 @@ std::string format_location(const code_location &location, std::size_t number,
 
 /// A table with a row for each mode in which the command ran.
 std::string format_runs(const std::vector<run_result> &runs) {
-    std::string html = "<div class=scroll><table><thead><tr><th class=name>mode</th><th>status</th>"
-                       "<th>processes</th><th>findings</th><th>suppressed</th><th>repeated</th>"
-                       "</tr></thead>\n";
+    std::string html =
+        "<div class=scroll><table><thead><tr><th class=name>mode</th><th>status</th>"
+        "<th>processes</th><th>certain</th><th>possible</th><th>suppressed</th><th>repeated</th>"
+        "</tr></thead>\n";
     for (const run_result &run : runs)
         html += fmt::format("<tr><th class=name>{}</th><td>{}</td><td>{}</td><td>{}</td><td>{}</td>"
-                            "<td>{}</td></tr>\n",
+                            "<td>{}</td><td>{}</td></tr>\n",
                             escape_html(run.emulation_mode), run.status, run.processes.size(),
-                            run.num_findings(), run.num_suppressed(), run.num_repeated());
+                            run.num_findings() - run.num_possible(), run.num_possible(),
+                            run.num_suppressed(), run.num_repeated());
     return html + "</table></div>\n";
 }
 

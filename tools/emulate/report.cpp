@@ -3,6 +3,7 @@
 #include "emulate/report.hpp"
 
 #include "emulate/debug_info.hpp"
+#include "emulate/timeline.hpp"
 #include "text.hpp"
 
 #include <fmt/core.h>
@@ -19,6 +20,55 @@ std::string shorten_frame(std::string frame) {
     if (const std::size_t path = frame.find(" (/"); path != std::string::npos)
         frame.erase(path + 2, frame.rfind('/') + 1 - (path + 2));
     return frame;
+}
+
+/// Lines of words in 79 columns.
+std::string format_wrapped(const std::string &text, const std::string &indent) {
+    std::string lines;
+    for (const std::string &line : wrap_text(make_printable(text), WIDTH - indent.size()))
+        lines += indent + line + "\n";
+    return lines;
+}
+
+/// The lines of source around a call of the program, with a mark at the call.
+std::string format_source(const json &place) {
+    std::string text;
+    if (place.is_null())
+        return text;
+    const int call_line = place_frame(place).line;
+    for (const json &line : place.at("source")) {
+        const int number = line.at("line");
+        const std::string row = fmt::format("  {}{:5}  {}", number == call_line ? '>' : ' ', number,
+                                            line.at("text").get<std::string>());
+        text += make_printable(row.substr(0, WIDTH)) + "\n";
+    }
+    return text;
+}
+
+/// The call to insert, where, and the source there. "" if no call is missing.
+std::string format_insert(const code_location &location) {
+    if (location.insert.empty())
+        return "";
+    const std::size_t end = location.insert.find("; ");
+    std::string text =
+        format_wrapped(location.insert.substr(0, end) + (end == std::string::npos ? "" : ";"), "");
+    if (end != std::string::npos)
+        text += format_wrapped(location.insert.substr(end + 2), "  ");
+    const std::string after = format_source(location.after),
+                      before = format_source(location.before);
+    text += after;
+    if (before != after)
+        text += (after.empty() || before.empty() ? "" : "   ...\n") + before;
+    return text;
+}
+
+/// What the memory is: "region 3", "4 regions, the first: region 3", with the name if it has one.
+std::string format_region(const code_location &location) {
+    const std::string name = fmt::format("region {}, bytes {}..{} of {}", location.region,
+                                         location.begin, location.end - 1, location.region_length);
+    return location.regions.size() == 1
+               ? name
+               : fmt::format("{} regions; {}", location.regions.size(), name);
 }
 
 /// A name and, in a column beside it, the lines and the frames of a stack.
@@ -46,10 +96,13 @@ std::string format_counts(const code_location &location) {
 /// What the findings of one code location have in common: the lines of memory, the sync that is
 /// missing, and the calls that led to them.
 std::string format_location(const code_location &location) {
-    std::string text =
-        fmt::format("\n{:<15} {:<12} region {}, bytes {}..{} of {}\n",
-                    make_printable(location.kind), make_printable(location.device), location.region,
-                    location.begin, location.end - 1, location.region_length);
+    std::string text = "\n" + format_insert(location) +
+                       fmt::format("{:<15} {:<12} {}\n", make_printable(location.kind),
+                                   make_printable(location.device), format_region(location));
+    if (location.num_possible != 0)
+        text += format_entry("possible", {describe_doubts(location)});
+    if (!location.region_name.empty())
+        text += format_entry("memory", {location.region_name});
     if (!location.missing.empty())
         text += format_entry("missing", {location.missing});
     if (!location.request.empty())
@@ -57,7 +110,8 @@ std::string format_location(const code_location &location) {
     text += format_entry("last sync", {location.sync.empty() ? "none" : location.sync},
                          location.sync_stack);
     return text + format_entry("registered", {}, location.registration_stack) +
-           format_entry("times", {format_counts(location)});
+           format_entry("times", {format_counts(location)}) +
+           format_entry("suppress", {location.suppression});
 }
 
 std::string format_files_without_lines(const std::vector<file_without_lines> &files) {
@@ -68,11 +122,8 @@ std::string format_files_without_lines(const std::vector<file_without_lines> &fi
 }
 
 json to_json(const process &p) {
-    return {{"pid", p.pid},
-            {"complete", p.complete},
-            {"findings", p.findings},
-            {"suppressed", p.suppressed},
-            {"repeated", p.repeated}};
+    return {{"pid", p.pid},           {"complete", p.complete},     {"findings", p.findings},
+            {"possible", p.possible}, {"suppressed", p.suppressed}, {"repeated", p.repeated}};
 }
 
 /// The command's run in one mode. emulated: a process used an emulated device; complete: no
@@ -80,42 +131,54 @@ json to_json(const process &p) {
 json to_json(const run_result &run) {
     json object = {{"mode", run.emulation_mode},     {"status", run.status},
                    {"emulated", run.was_emulated()}, {"complete", run.has_all_summaries()},
-                   {"count", run.num_findings()},    {"processes", json::array()},
-                   {"findings", run.findings}};
+                   {"count", run.num_findings()},    {"possible", run.num_possible()},
+                   {"processes", json::array()},     {"findings", run.findings}};
     for (const process &p : run.processes)
         object["processes"].push_back(to_json(p));
     return object;
 }
 
-/// region: the number of the memory region; begin, end: offsets in it; missing: the sync call that
-/// the program lacks; times: the number of findings; by: in each mode; ..._at: the call and its
-/// callers.
+/// insert, after, before, region_name, suppression: as in the first finding; regions: in how many
+/// memory regions; possible: how many findings are not certain.
+/// region: the number of the memory region of the first finding; begin, end: offsets in it;
+/// missing: the sync call that the program lacks; times: the number of findings; by: in each mode;
+/// ..._at: the call and its callers.
 json to_json(const code_location &location) {
-    return {{"kind", location.kind},
-            {"device", location.device},
-            {"region", location.region},
-            {"region_length", location.region_length},
-            {"begin", location.begin},
-            {"end", location.end},
-            {"missing", location.missing.empty() ? json(nullptr) : json(location.missing)},
-            {"request", location.request},
-            {"request_at", location.request_stack},
-            {"sync", location.sync},
-            {"sync_at", location.sync_stack},
-            {"registered_at", location.registration_stack},
-            {"times", location.num_findings},
-            {"by", location.num_findings_by_mode}};
+    return {
+        {"kind", location.kind},
+        {"device", location.device},
+        {"insert", location.insert.empty() ? json(nullptr) : json(location.insert)},
+        {"after", location.after},
+        {"before", location.before},
+        {"regions", location.regions.size()},
+        {"region", location.region},
+        {"region_name", location.region_name.empty() ? json(nullptr) : json(location.region_name)},
+        {"region_length", location.region_length},
+        {"begin", location.begin},
+        {"end", location.end},
+        {"missing", location.missing.empty() ? json(nullptr) : json(location.missing)},
+        {"request", location.request},
+        {"request_at", location.request_stack},
+        {"sync", location.sync},
+        {"sync_at", location.sync_stack},
+        {"registered_at", location.registration_stack},
+        {"times", location.num_findings},
+        {"possible", location.num_possible},
+        {"suppression", location.suppression},
+        {"by", location.num_findings_by_mode}};
 }
 
 } // namespace
 
 std::string as_table(const std::vector<run_result> &runs) {
-    std::string text = fmt::format("{:<26} {:>6} {:>9} {:>8} {:>10} {:>8}\n", "MODE", "STATUS",
-                                   "PROCESSES", "FINDINGS", "SUPPRESSED", "REPEATED");
+    std::string text =
+        fmt::format("{:<26} {:>6} {:>9} {:>7} {:>8} {:>10} {:>8}\n", "MODE", "STATUS", "PROCESSES",
+                    "CERTAIN", "POSSIBLE", "SUPPRESSED", "REPEATED");
     for (const run_result &run : runs)
-        text += fmt::format("{:<26} {:>6} {:>9} {:>8} {:>10} {:>8}\n", run.emulation_mode,
-                            run.status, run.processes.size(), run.num_findings(),
-                            run.num_suppressed(), run.num_repeated());
+        text +=
+            fmt::format("{:<26} {:>6} {:>9} {:>7} {:>8} {:>10} {:>8}\n", run.emulation_mode,
+                        run.status, run.processes.size(), run.num_findings() - run.num_possible(),
+                        run.num_possible(), run.num_suppressed(), run.num_repeated());
     const std::vector<code_location> locations = group_findings(runs);
     for (const code_location &location : locations)
         text += format_location(location);

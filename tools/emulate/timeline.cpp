@@ -3,7 +3,6 @@
 #include "emulate/timeline.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <set>
 
 namespace tools::emulate {
@@ -137,74 +136,7 @@ class replay {
     std::vector<replayed_segment> segments_;
 };
 
-/// The index of the event before which the program should have synced; NONE: no sync is missing.
-/// Bytes that the CPU wrote and did not sync are found, or discarded, by the last event. Bytes that
-/// the device wrote and the CPU has not fetched are stale, or conflict with the CPU's own, from an
-/// earlier event on: the row of the device's write has the event that follows it. There is an
-/// event.
-std::size_t find_missing_before(const timeline &line_timeline, const std::string &finding_kind) {
-    const std::size_t last = line_timeline.events.size() - 1;
-    if (finding_kind == "unsynced-read" || finding_kind == "unsynced-write" ||
-        finding_kind == "unsynced-source" || finding_kind == "unsynced-sink" ||
-        finding_kind == "discarded")
-        return last;
-    if (!finding_kind.starts_with("stale") && !finding_kind.starts_with("conflict"))
-        return NONE;
-    std::size_t stale_since = last;
-    for (const timeline_row &row : line_timeline.rows)
-        if (row.kind == row_kind::DEVICE_WROTE)
-            stale_since = row.event;
-    return stale_since;
-}
-
-/// Whether the calls of the stack are of this process.
-bool is_of_process(const line_event &event, long pid) {
-    return event.description.empty() ||
-           event.description.find(" by process " + std::to_string(pid) + " (") != std::string::npos;
-}
-
-/// Two lines of one function, from which the calls of both stacks come: the outermost frames whose
-/// lines differ. False if the stacks have other functions there.
-bool find_common_function(const std::vector<std::string> &after,
-                          const std::vector<std::string> &before, missing_place &place) {
-    for (std::size_t i = 1; i <= std::min(after.size(), before.size()); ++i) {
-        const source_frame first = parse_frame(after[after.size() - i]),
-                           second = parse_frame(before[before.size() - i]);
-        if (first.file.empty() || first.file != second.file || first.function != second.function)
-            return false;
-        place = {first, second};
-        if (first.line != second.line)
-            return true;
-    }
-    return place.after.line != 0;
-}
-
-source_frame innermost_frame(const std::vector<std::string> &stack) {
-    for (const std::string &text : stack)
-        if (const source_frame frame = parse_frame(text); !frame.file.empty())
-            return frame;
-    return {};
-}
-
 } // namespace
-
-/// "main (/src/mailbox.c:120)", "main (mailbox.c:120)"; without a source line "main (/bin/x+0x12)".
-source_frame parse_frame(const std::string &frame) {
-    source_frame parsed;
-    const std::size_t absolute = frame.find(" (/"), colon = frame.rfind(':');
-    const std::size_t open = absolute != std::string::npos ? absolute : frame.rfind(" (");
-    parsed.function = frame.substr(0, open);
-    if (open == std::string::npos || colon == std::string::npos || colon < open ||
-        !frame.ends_with(')'))
-        return parsed;
-    const char *const end = frame.data() + frame.size() - 1;
-    const auto [rest, error] = std::from_chars(frame.data() + colon + 1, end, parsed.line);
-    if (error == std::errc{} && rest == end && parsed.line > 0)
-        parsed.file = frame.substr(open + 2, colon - open - 2);
-    else
-        parsed.line = 0;
-    return parsed;
-}
 
 /// The finding's member history, which coherdma-emulate(7) describes: what was done to its cache
 /// lines, `times` times in succession, and the state of these lines afterwards, in runs of adjacent
@@ -231,7 +163,8 @@ std::vector<line_event> parse_history(const json &finding) {
     return events;
 }
 
-/// The events of the finding, the writes that follow from them, and where a sync is missing.
+/// The events of the finding, the writes that follow from them, and before which event a sync is
+/// missing.
 timeline make_timeline(const json &finding) {
     timeline result;
     result.events = parse_history(finding);
@@ -241,7 +174,9 @@ timeline make_timeline(const json &finding) {
     replay lines(result, begin, std::max(begin, begin + finding.at("length").get<std::int64_t>()));
     for (std::size_t i = 0; i < result.events.size(); ++i)
         lines.add_event(i);
-    result.missing_before = find_missing_before(result, finding.at("kind"));
+    if (const json &insert = finding.at("insert"); !insert.is_null())
+        if (const json &event = insert.at("before_event"); !event.is_null())
+            result.missing_before = event.get<std::size_t>();
     const auto event_row =
         std::find_if(result.rows.begin(), result.rows.end(), [&](const timeline_row &row) {
             return row.kind == row_kind::EVENT && row.event == result.missing_before;
@@ -255,27 +190,14 @@ timeline make_timeline(const json &finding) {
     return result;
 }
 
-/// The calls of process pid between which the sync is missing, as source lines.
-missing_place find_missing_place(const timeline &line_timeline, long pid) {
-    missing_place place;
-    if (line_timeline.missing_before == NONE)
-        return place;
-    const std::vector<line_event> &events = line_timeline.events;
-    const auto next = events.begin() + static_cast<std::ptrdiff_t>(line_timeline.missing_before);
-    const auto is_own_call = [pid](const line_event &event) {
-        return !event.stack.empty() && is_of_process(event, pid);
-    };
-    const auto before = std::find_if(next, events.end(), is_own_call);
-    const auto after = std::find_if(std::make_reverse_iterator(next), events.rend(), is_own_call);
-    if (after != events.rend() && before != events.end() &&
-        find_common_function(after->stack, before->stack, place))
-        return place;
-    place = {};
-    if (after != events.rend())
-        place.after = innermost_frame(after->stack);
-    if (before != events.end())
-        place.before = innermost_frame(before->stack);
-    return place;
+coherdma::emulation::source_frame place_frame(const json &place) {
+    coherdma::emulation::source_frame frame;
+    if (place.is_null() || place.at("file").is_null())
+        return frame;
+    frame.function = place.at("function");
+    frame.file = place.at("file");
+    frame.line = place.at("line");
+    return frame;
 }
 
 } // namespace tools::emulate

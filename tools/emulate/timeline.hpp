@@ -4,6 +4,8 @@
 // when the CPU or the device must have written them, and where a sync is missing.
 #pragma once
 
+#include "core/findings/source.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>
@@ -11,13 +13,6 @@
 #include <vector>
 
 namespace tools::emulate {
-
-/// A frame of a stack: "main (/src/mailbox.c:120)".
-struct source_frame {
-    std::string function, file; ///< file: "" if the frame has no source line
-    int line = 0;
-};
-source_frame parse_frame(const std::string &frame);
 
 /// Of an event in the JSON of a finding; coherdma-emulate(7) has its members.
 struct line_event {
@@ -69,14 +64,11 @@ struct timeline {
         timeline_row::NONE; ///< index of an event; NONE: no sync is missing
 };
 
+/// The frame that names a place of the finding, its member "after" or "before"; without a file if
+/// it has none. Throws as parse_history().
+coherdma::emulation::source_frame place_frame(const nlohmann::ordered_json &place);
+
 /// Throws as parse_history().
 timeline make_timeline(const nlohmann::ordered_json &finding);
-
-/// Where the program must sync: between two calls that it makes. A line is 0 if it makes none there
-/// that is known.
-struct missing_place {
-    source_frame after, before; ///< of one function, if both are known
-};
-missing_place find_missing_place(const timeline &, long pid);
 
 } // namespace tools::emulate

@@ -136,7 +136,7 @@ int cache_model::add_mr(memory_region &mr, std::vector<page_mapping> &mappings) 
         page_store_.put_pages(pages);
         return copy_error;
     }
-    history_.add(event_kind::REG_MR, mr.range, {"", mr.reg_stack, {}});
+    mr.event_number = history_.add(event_kind::REG_MR, mr.range, {"", mr.reg_stack, {}}).number;
     mr.number = next_mr_number_++;
     mrs_[mr.number] = mr;
     mappings.clear();
@@ -349,7 +349,8 @@ void cache_model::writeback_local(event_kind kind, addr_range range) {
     const lock_guard guard(mutex_);
     line_reporter conflicts(*this, nullptr);
     forget_never_synced(range);
-    visit_lines_as_event(kind, range, {}, [&](cache_line &line) { writeback(line, conflicts); });
+    visit_lines_as_event(kind, range, capture_caller(),
+                         [&](cache_line &line) { writeback(line, conflicts); });
 }
 
 /// The program polls the completion of a WR that wrote these bytes: fetches them. Dirty bytes

@@ -41,6 +41,8 @@ struct recorded_write {
     bool is_local = false;        ///< of a request of the program; else of a peer
     std::uint64_t number = 0;     ///< of a request that may not be posted; else 0
     std::uint64_t num_completions_before = 0; ///< value of num_completions_
+    /// Of the first completion since by which the program may know of the write.
+    std::optional<stack_trace> completion{};
 };
 
 /// What checks of a request leave that counts only if it is posted: findings and recorded writes.
@@ -191,6 +193,7 @@ class cache_model {
         return const_cast<recorded_write *>(std::as_const(*this).find_last_write(range));
     }
     std::optional<recorded_write> record_write(recorded_write);
+    void record_data_received();
     void forget_writes(addr_range);
     [[nodiscard]] range_set find_known_writes(addr_range lines) const;
     void forget_never_synced(addr_range bytes);

@@ -60,7 +60,11 @@ void cache_model::record_local_write(addr_range bytes, const mem_access &request
         if (config_.mode == cache_mode::POISON)
             poison_line(line);
     });
-    record_write({.range = bytes, .request = request, .reported = is_reported, .is_local = true});
+    record_write({.range = bytes,
+                  .request = request,
+                  .reported = is_reported,
+                  .is_local = true,
+                  .completion = capture_caller().stack});
 }
 
 /// The kind of a finding on a line that only the device wrote.

@@ -61,12 +61,14 @@ void cache_model::mark_changed_bytes(const cache_line &line, addr_range bytes) {
         marks_.add(line.addr, changed);
 }
 
-/// After a completion with data, which may be a message of a peer that it has written memory: marks
-/// what recorded writes wrote, and what changed in the next parts of the memory.
+/// After a completion with data, which may be a message of a peer that it has written memory: notes
+/// that; for a memory checker, marks what recorded writes wrote, and what changed in the next parts
+/// of the memory.
 void cache_model::on_data_received() {
+    const lock_guard guard(mutex_);
+    record_data_received();
     if (marks_.checker() == nullptr)
         return;
-    const lock_guard guard(mutex_);
     for (recorded_write &write : writes_) {
         if (write.marked)
             continue;

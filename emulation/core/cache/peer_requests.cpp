@@ -118,6 +118,22 @@ std::optional<recorded_write> cache_model::record_write(recorded_write added) {
     return replaced;
 }
 
+/// The program polls a completion with data. Adds it to the history of the memory of each write of
+/// a peer that was recorded since the last one.
+void cache_model::record_data_received() {
+    std::optional<mem_access> caller;
+    for (recorded_write &write : writes_) {
+        if (write.is_local)
+            continue;
+        if (write.completion) // and so have all earlier ones
+            break;
+        if (!caller)
+            caller = capture_caller();
+        history_.add(event_kind::DATA_RECEIVED, write.range, *caller);
+        write.completion = caller->stack;
+    }
+}
+
 /// The last write that touches one of these lines; nullptr: none is recorded.
 const recorded_write *cache_model::find_last_write(addr_range range) const {
     for (const recorded_write &write : writes_)

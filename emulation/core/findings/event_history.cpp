@@ -108,6 +108,8 @@ const char *event_name(event_kind kind) noexcept {
         return "peer_rdma_write";
     case event_kind::PEER_ATOMIC:
         return "peer_atomic";
+    case event_kind::DATA_RECEIVED:
+        return "data_received";
     case event_kind::EVICT_WRITEBACK:
         return "evict_writeback";
     case event_kind::EVICT_FETCH:

@@ -36,6 +36,8 @@ enum class event_kind : std::uint8_t {
     PEER_RDMA_READ,  ///< a peer is about to post a WR that reads this memory,
     PEER_RDMA_WRITE, ///< writes it,
     PEER_ATOMIC,     ///< or does both
+    DATA_RECEIVED,   ///< the program polls a completion with data, the first one since a peer's
+                     ///< request that writes this memory: it may know of it from here on
     EVICT_WRITEBACK, ///< the mode copies a line to the device
     EVICT_FETCH,     ///< or to the program
     DEREG_MR,
@@ -91,8 +93,8 @@ class event_history {
     std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
     std::vector<history_event> ring_; ///< grows up to CAPACITY
     std::uint64_t last_number_ = 0;
-    std::size_t size_ = 0;            ///< number of events
-    std::size_t next_ = 0;            ///< index in ring_ where the next event is stored
+    std::size_t size_ = 0; ///< number of events
+    std::size_t next_ = 0; ///< index in ring_ where the next event is stored
 };
 
 } // namespace coherdma::emulation

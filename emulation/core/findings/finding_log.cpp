@@ -16,15 +16,18 @@
 namespace coherdma::emulation {
 namespace {
 
-/// Findings of one site have the kind, the stack of the registration and the caller in common.
+/// Findings of one site have the kind, the stack of the call where a sync is missing and the caller
+/// in common, whatever the region: probably one change of the program repairs them.
 using finding_site = std::tuple<finding_kind, std::vector<void *>, const void *, std::string>;
 
-/// The site by which repeated findings are counted.
+/// The site by which repeated findings are counted. If no such call is known: the stack of the
+/// registration.
 finding_site site_of(const finding &finding) {
-    const stack_trace &reg_stack = finding.mr.reg_stack;
+    const stack_trace &place = insertion_stack(finding);
+    const stack_trace &stack = place.depth != 0 ? place : finding.mr.reg_stack;
     const mem_access &cause = finding.request.text.empty() ? finding.last_sync : finding.request;
     return {finding.kind,
-            {reg_stack.frames.begin(), reg_stack.frames.begin() + reg_stack.depth},
+            {stack.frames.begin(), stack.frames.begin() + stack.depth},
             first_program_frame(cause.stack),
             cause.peer_stack.empty() ? "" : cause.peer_stack.front()};
 }
@@ -54,15 +57,22 @@ struct finding_log::impl {
     impl(const impl &) = delete;
     impl &operator=(const impl &) = delete;
 
+    struct site_counts {
+        std::size_t num_reports = 0;
+        bool is_place = false; ///< counted in the summary
+    };
+
     void note(const std::string &text);
     void open_log();
     void write_log(const std::string &line);
     void report(const finding &);
+    void count(const finding &, site_counts &);
 
     const settings config;
     std::mutex mutex;
     suppressions suppressed;
-    std::map<finding_site, std::size_t> reports_by_site;
+    source_files sources;
+    std::map<finding_site, site_counts> sites;
     std::set<std::string> notes;
     finding_counts counts;
     int log_fd = -1;
@@ -99,19 +109,36 @@ void finding_log::impl::write_log(const std::string &line) {
         write_text(log_fd, line);
 }
 
+/// Counts a finding that is not suppressed.
+void finding_log::impl::count(const finding &finding, site_counts &site) {
+    ++counts.by_kind[finding.kind];
+    if (finding.doubt != finding_doubt::NONE)
+        ++counts.num_possible;
+    if (!site.is_place)
+        ++counts.num_places;
+    site.is_place = true;
+}
+
 /// Prints and logs a finding, unless it is suppressed or its site has been reported often enough.
 void finding_log::impl::report(const finding &finding) {
+    if (config.only_certain && finding.doubt != finding_doubt::NONE)
+        return;
     report_status status;
     status.suppressed = suppressed.matches(finding);
-    ++(status.suppressed ? counts.num_suppressed : counts.by_kind[finding.kind]);
-    status.num_earlier = reports_by_site[site_of(finding)]++;
+    site_counts &site = sites[site_of(finding)];
+    status.num_earlier = site.num_reports++;
+    if (status.suppressed)
+        ++counts.num_suppressed;
+    else
+        count(finding, site);
     if (status.num_earlier >= config.max_reports) {
         ++counts.num_repeated;
         return;
     }
+    const advice given = make_advice(finding, sources);
     if (!status.suppressed)
-        write_text(STDERR_FILENO, as_text(finding));
-    write_log(as_json(finding, status));
+        write_text(STDERR_FILENO, as_text(finding, given));
+    write_log(as_json(finding, given, status));
 }
 
 finding_log::finding_log(const settings &config)
@@ -172,6 +199,18 @@ const char *kind_name(finding_kind kind) noexcept {
         return "beside";
     case finding_kind::REDUNDANT:
         return "redundant";
+    }
+    return "?";
+}
+
+const char *doubt_name(finding_doubt doubt) noexcept {
+    switch (doubt) {
+    case finding_doubt::NONE:
+        return "";
+    case finding_doubt::SAME_BYTES:
+        return "same-bytes";
+    case finding_doubt::MAYBE_UNREAD:
+        return "maybe-unread";
     }
     return "?";
 }

@@ -40,6 +40,8 @@ enum class finding_doubt : std::uint8_t {
     SAME_BYTES,   ///< possible: the order is wrong, but the bytes were the same
 };
 
+const char *doubt_name(finding_doubt) noexcept; ///< "same-bytes"; "": certain
+
 /// A work request of a peer or of this process, or a sync.
 struct mem_access {
     std::string
@@ -56,7 +58,9 @@ struct memory_region {
     std::uint32_t lkey = 0, rkey = 0;
     bool remote_read = false, remote_write = false;
     std::string device_name;
-    stack_trace reg_stack; ///< of the registration
+    stack_trace reg_stack;          ///< of the registration
+    stack_trace alloc_stack;        ///< of the allocation, if the address sanitizer knows it
+    std::uint64_t event_number = 0; ///< of the registration, in the history of events
 
     [[nodiscard]] bool is_remote() const noexcept { return remote_read || remote_write; }
 };
@@ -74,6 +78,13 @@ struct finding {
     mem_access last_sync, request;
     std::size_t line_size = 0;
     std::vector<const history_event *> history; ///< of the range, oldest first
+
+    /// The calls between which a sync is missing: "the completion polled", "the sync", "the peer's
+    /// RDMA Read". Without text: not known; without a stack: no call of this process.
+    mem_access after, before;
+    std::size_t missing_before = NO_EVENT; ///< index in history of the event that comes next
+
+    static constexpr std::size_t NO_EVENT = ~std::size_t{0};
 };
 
 /// Thread-safe.

@@ -7,6 +7,7 @@
 #include <cctype>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <unistd.h>
 
 namespace coherdma::emulation {
@@ -54,16 +55,17 @@ const char *describe(finding_kind kind) noexcept {
     return "?";
 }
 
-json doubt_json(finding_doubt doubt) {
+/// What makes a finding only possible, in a sentence.
+const char *describe(finding_doubt doubt) noexcept {
     switch (doubt) {
     case finding_doubt::NONE:
-        return nullptr;
+        return "";
     case finding_doubt::SAME_BYTES:
-        return "the bytes were the same";
+        return "the bytes were the same this time";
     case finding_doubt::MAYBE_UNREAD:
-        return "the program may never have read them";
+        return "nothing shows that the program read them";
     }
-    return nullptr;
+    return "?";
 }
 
 std::string hex_number(std::uintptr_t number) {
@@ -105,6 +107,79 @@ std::string access_text(const char *name, const std::string &text,
     for (std::size_t i = 0; i < frames.size() && i < MAX_FRAMES_IN_TEXT; ++i)
         result += "    at " + printable(frames[i]) + "\n";
     return result;
+}
+
+/// Words in lines of at most 80 characters, each after the same blanks.
+std::string wrapped(const std::string &text, const std::string &indent) {
+    constexpr std::size_t WIDTH = 80;
+    std::istringstream words(text);
+    std::string lines, line;
+    for (std::string word; words >> word;) {
+        if (!line.empty() && indent.size() + line.size() + 1 + word.size() > WIDTH) {
+            lines += indent + line + "\n";
+            line.clear();
+        }
+        line += (line.empty() ? "" : " ") + word;
+    }
+    return line.empty() ? lines : lines + indent + line + "\n";
+}
+
+/// The lines of source around a call, with a mark at the call.
+std::string source_text(const described_place &place) {
+    constexpr std::size_t MAX_LENGTH = 70;
+    std::string text;
+    for (const described_place::source_line &line : place.source) {
+        std::array<char, 128> row;
+        std::snprintf(row.data(), row.size(), "  %c%5d  %.*s\n",
+                      line.number == place.frame.line ? '>' : ' ', line.number,
+                      static_cast<int>(MAX_LENGTH), line.text.c_str());
+        text += row.data();
+    }
+    return text;
+}
+
+/// Which call to insert, and where. "" if no call is missing.
+std::string advice_text(const advice &given) {
+    if (given.call.empty())
+        return "";
+    std::string text = printable(given.first_line()) + "\n" +
+                       wrapped(printable(given.interval), "  ") + source_text(given.after);
+    if (given.before.frame.file != given.after.frame.file ||
+        given.before.frame.line != given.after.frame.line)
+        text += (given.after.source.empty() || given.before.source.empty() ? "" : "   ...\n") +
+                source_text(given.before);
+    return text;
+}
+
+json frame_json(const source_frame &frame) {
+    if (frame.file.empty())
+        return {{"function", frame.function}, {"file", nullptr}, {"line", nullptr}};
+    return {{"function", frame.function}, {"file", frame.file}, {"line", frame.line}};
+}
+
+json place_json(const described_place &place) {
+    if (place.description.empty())
+        return nullptr;
+    json object = {{"description", place.description}};
+    object.update(frame_json(place.frame));
+    object["stack"] = place.stack;
+    object["source"] = json::array();
+    for (const described_place::source_line &line : place.source)
+        object["source"].push_back({{"line", line.number}, {"text", line.text}});
+    return object;
+}
+
+/// What to insert: null if no call is missing.
+json insert_json(const finding &finding, const advice &given) {
+    if (given.call.empty())
+        return nullptr;
+    json object = {{"text", given.first_line() + " " + given.interval},
+                   {"call", given.call},
+                   {"place", given.path.empty() ? json(nullptr) : json(given.path)}};
+    object.update(frame_json(given.where));
+    object["before_event"] =
+        finding.missing_before < finding.history.size() ? json(finding.missing_before) : nullptr;
+    return object;
 }
 
 json access_json(const mem_access &access) {
@@ -169,16 +244,23 @@ std::vector<std::string> frames_of(const mem_access &access) {
 }
 
 /// The lines on stderr for a finding.
-std::string as_text(const finding &finding) {
+std::string as_text(const finding &finding, const advice &given) {
     std::string title = kind_name(finding.kind);
     for (char &c : title)
         c = c == '-' ? ' ' : static_cast<char>(c - 'a' + 'A');
-    std::string text = "coherdma: " + title + ": " + printable(finding.mr.device_name) +
-                       " region " + std::to_string(finding.mr.number) + ", bytes " +
-                       std::to_string(offset_in_mr(finding.range.begin, finding)) + ".." +
-                       std::to_string(offset_in_mr(finding.range.end, finding) - 1) + " of " +
-                       std::to_string(finding.mr.range.size()) + "\n  " + describe(finding.kind) +
-                       "\n";
+    const bool is_possible = finding.doubt != finding_doubt::NONE;
+    std::string text =
+        advice_text(given) + "coherdma: " + (is_possible ? "POSSIBLE " : "") + title + ": " +
+        printable(finding.mr.device_name) + " region " + std::to_string(finding.mr.number) +
+        ", bytes " + std::to_string(offset_in_mr(finding.range.begin, finding)) + ".." +
+        std::to_string(offset_in_mr(finding.range.end, finding) - 1) + " of " +
+        std::to_string(finding.mr.range.size()) + "\n  " + describe(finding.kind) + "\n";
+    if (is_possible)
+        text += std::string("  possible: ") + describe(finding.doubt) + "\n";
+    if (!given.region_name.empty())
+        text += wrapped("region " + std::to_string(finding.mr.number) + ": " +
+                            printable(given.region_name),
+                        "  ");
     if (*missing_sync(finding.kind) != '\0')
         text += std::string("  missing: ") + missing_sync(finding.kind) + "\n";
     if (finding.kind != finding_kind::REDUNDANT) {
@@ -195,37 +277,44 @@ std::string as_text(const finding &finding) {
                     frames_of(finding.last_sync));
     if (const auto frames = to_strings(finding.mr.reg_stack); !frames.empty())
         text += access_text("registered", hex_number(finding.mr.range.begin), frames);
-    return text;
+    return text + "  suppress: " + printable(given.suppression) + "\n";
 }
 
 /// The line in the log for a finding.
-std::string as_json(const finding &finding, const report_status &status) {
-    json object = {{"coherdma", "finding"},
-                   {"kind", kind_name(finding.kind)},
-                   {"missing", missing_sync(finding.kind)},
-                   {"certainty", finding.doubt == finding_doubt::NONE ? "certain" : "possible"},
-                   {"doubt", doubt_json(finding.doubt)},
-                   {"device", finding.mr.device_name},
-                   {"region", finding.mr.number},
-                   {"region_begin", hex_number(finding.mr.range.begin)},
-                   {"region_length", finding.mr.range.size()},
-                   {"rkey", finding.mr.rkey},
-                   {"begin", hex_number(finding.range.begin)},
-                   {"offset", offset_in_mr(finding.range.begin, finding)},
-                   {"length", finding.range.size()},
-                   {"first", hex_number(finding.first_diff)},
-                   {"first_offset", offset_in_mr(finding.first_diff, finding)},
-                   {"program", bytes_json(finding.program_bytes)},
-                   {"device_bytes", bytes_json(finding.device_bytes)},
-                   {"last_equal", bytes_json(finding.last_equal_bytes)},
-                   {"request", access_json(finding.request)},
-                   {"last_sync", access_json(finding.last_sync)},
-                   {"registered", to_strings(finding.mr.reg_stack)},
-                   {"pid", getpid()},
-                   {"suppressed", status.suppressed},
-                   {"repeated", status.num_earlier},
-                   {"line_size", finding.line_size},
-                   {"history", history_json(finding)}};
+std::string as_json(const finding &finding, const advice &given, const report_status &status) {
+    json object = {
+        {"coherdma", "finding"},
+        {"kind", kind_name(finding.kind)},
+        {"certainty", finding.doubt == finding_doubt::NONE ? "certain" : "possible"},
+        {"doubt",
+         finding.doubt == finding_doubt::NONE ? json(nullptr) : json(doubt_name(finding.doubt))},
+        {"missing", missing_sync(finding.kind)},
+        {"insert", insert_json(finding, given)},
+        {"after", place_json(given.after)},
+        {"before", place_json(given.before)},
+        {"device", finding.mr.device_name},
+        {"region", finding.mr.number},
+        {"region_name", given.region_name.empty() ? json(nullptr) : json(given.region_name)},
+        {"region_begin", hex_number(finding.mr.range.begin)},
+        {"region_length", finding.mr.range.size()},
+        {"rkey", finding.mr.rkey},
+        {"begin", hex_number(finding.range.begin)},
+        {"offset", offset_in_mr(finding.range.begin, finding)},
+        {"length", finding.range.size()},
+        {"first", hex_number(finding.first_diff)},
+        {"first_offset", offset_in_mr(finding.first_diff, finding)},
+        {"program", bytes_json(finding.program_bytes)},
+        {"device_bytes", bytes_json(finding.device_bytes)},
+        {"last_equal", bytes_json(finding.last_equal_bytes)},
+        {"request", access_json(finding.request)},
+        {"last_sync", access_json(finding.last_sync)},
+        {"registered", to_strings(finding.mr.reg_stack)},
+        {"pid", getpid()},
+        {"suppressed", status.suppressed},
+        {"suppression", given.suppression},
+        {"repeated", status.num_earlier},
+        {"line_size", finding.line_size},
+        {"history", history_json(finding)}};
     if (*missing_sync(finding.kind) == '\0')
         object["missing"] = nullptr;
     return dump_line(object);
@@ -247,6 +336,10 @@ std::string as_text(const finding_counts &counts) {
                                      (counts.total() == 1 ? " finding\n" : " findings\n");
     for (const auto &[kind, count] : counts.by_kind)
         add_row(count, kind_name(kind), missing_sync(kind));
+    if (counts.num_possible != 0)
+        add_row(counts.num_possible, "possible", "of those above; the others are certain");
+    if (counts.total() != 0)
+        add_row(counts.num_places, counts.num_places == 1 ? "place" : "places", "in the program");
     if (counts.num_suppressed != 0)
         add_row(counts.num_suppressed, "suppressed", "not counted above");
     if (counts.num_repeated != 0)
@@ -262,6 +355,9 @@ std::string as_json(const finding_counts &counts) {
     return dump_line({{"coherdma", "summary"},
                       {"findings", counts.total()},
                       {"kinds", kinds},
+                      {"certain", counts.total() - counts.num_possible},
+                      {"possible", counts.num_possible},
+                      {"places", counts.num_places},
                       {"suppressed", counts.num_suppressed},
                       {"repeated", counts.num_repeated},
                       {"pid", getpid()}});

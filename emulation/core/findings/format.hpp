@@ -3,6 +3,7 @@
 // Findings as text for people and as JSON for programs.
 #pragma once
 
+#include "advice.hpp"
 #include "finding_log.hpp"
 
 #include <array>
@@ -27,6 +28,8 @@ struct report_status {
 
 struct finding_counts {
     std::map<finding_kind, std::size_t> by_kind; ///< without suppressed ones
+    std::size_t num_possible = 0;                ///< of these, those with a doubt
+    std::size_t num_places = 0;                  ///< of these, sites in the program
     std::size_t num_suppressed = 0;
     std::size_t num_repeated = 0; ///< of all, those that were only counted
 
@@ -34,9 +37,9 @@ struct finding_counts {
 };
 
 /// Lines of at most 80 characters, except for names of files and functions.
-std::string as_text(const finding &);
+std::string as_text(const finding &, const advice &);
 /// One line.
-std::string as_json(const finding &, const report_status &);
+std::string as_json(const finding &, const advice &, const report_status &);
 
 std::string as_text(const finding_counts &);
 std::string as_json(const finding_counts &);

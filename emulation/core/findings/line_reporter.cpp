@@ -2,6 +2,8 @@
 
 #include "line_reporter.hpp"
 
+#include "missing_place.hpp"
+
 #include <algorithm>
 
 namespace coherdma::emulation {
@@ -44,7 +46,8 @@ void line_reporter::add(finding_kind kind, const cache_line &line, finding_doubt
     pending_ = std::move(new_finding);
 }
 
-/// Adds the MR, the history and the request to the pending finding, and reports it.
+/// Adds the MR, the history, the request and the place of the missing sync to the pending finding,
+/// and reports it.
 void line_reporter::report_pending() {
     if (!pending_)
         return;
@@ -53,12 +56,16 @@ void line_reporter::report_pending() {
     completed.mr = cache_.find_mr(completed.range);
     completed.line_size = cache_.config_.line_size;
     completed.history = cache_.history_.find_last(completed.range, MAX_EVENTS_SHOWN);
-    if (const last_syncs::sync *const sync = cache_.last_syncs_.find(completed.range))
+    const last_syncs::sync *const sync = cache_.last_syncs_.find(completed.range);
+    if (sync != nullptr)
         completed.last_sync = {event_name(sync->kind), sync->stack, {}};
+    const auto *const write = cache_.find_last_write(completed.range);
     if (request_ != nullptr)
         completed.request = *request_;
-    else if (const auto *const write = cache_.find_last_write(completed.range))
+    else if (write != nullptr)
         completed.request = write->request;
+    find_missing_place(completed, sync,
+                       write != nullptr && write->completion ? &*write->completion : nullptr);
     if (unposted_ == nullptr || !unposted_->add(completed))
         cache_.log_.report(completed);
 }

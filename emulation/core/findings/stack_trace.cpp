@@ -98,6 +98,29 @@ stack_trace stack_trace::capture() noexcept {
     return trace;
 }
 
+stack_trace stack_trace::of_allocation(const void *memory) noexcept {
+    using get_alloc_stack = std::size_t (*)(void *, void **, std::size_t, int *);
+    static const auto get_stack =
+        reinterpret_cast<get_alloc_stack>(dlsym(RTLD_DEFAULT, "__asan_get_alloc_stack"));
+    stack_trace trace;
+    int thread_id = 0;
+    if (get_stack == nullptr)
+        return trace;
+    trace.depth = static_cast<int>(get_stack(const_cast<void *>(memory), trace.frames.data(),
+                                             trace.frames.size(), &thread_id));
+    for (void *&frame : trace.frames) // they are in the calls, not behind them
+        frame = static_cast<char *>(frame) + 1;
+    return trace;
+}
+
+bool is_of_udapl(const stack_trace &trace) noexcept {
+    return std::any_of(trace.frames.begin(), trace.frames.begin() + trace.depth,
+                       [](const void *return_addr) {
+                           Dl_info info;
+                           return file_of_call(return_addr, info).starts_with("libdaplcoherdma");
+                       });
+}
+
 void *first_program_frame(const stack_trace &trace) noexcept {
     const program_frames found = find_program_frames(trace);
     return found.begin < found.end ? trace.frames[static_cast<std::size_t>(found.begin)] : nullptr;

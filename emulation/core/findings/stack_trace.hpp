@@ -16,7 +16,12 @@ struct stack_trace {
 
     /// Of the calling thread, without the frames of this module.
     static stack_trace capture() noexcept;
+    /// Of the allocation of this memory; empty if the address sanitizer does not run the program.
+    static stack_trace of_allocation(const void *) noexcept;
 };
+
+/// Whether the program made the call by uDAPL.
+bool is_of_udapl(const stack_trace &) noexcept;
 
 /// The innermost frame of the program: outside verbs, uDAPL, and communication libraries such as
 /// UCX, libfabric and MPI; if all are in these, the outermost one. nullptr: the stack is empty.

@@ -35,7 +35,14 @@ bool is_kind(const std::string &text) {
                                       [&](finding_kind kind) { return text == kind_name(kind); });
 }
 
-/// "main" for "main (/usr/bin/rping+0x1234)", "rping" for "?? (/usr/bin/rping+0x1234)".
+bool has_function(const std::vector<std::string> &frames, const std::string &pattern) {
+    return std::any_of(frames.begin(), frames.end(), [&](const std::string &frame) {
+        return fnmatch(pattern.c_str(), function_of(frame).c_str(), 0) == 0;
+    });
+}
+
+} // namespace
+
 std::string function_of(const std::string &frame) {
     // Names of functions and paths may contain blanks and parentheses.
     const std::size_t abs_path_pos = frame.find(" (/");
@@ -47,14 +54,6 @@ std::string function_of(const std::string &frame) {
     const std::size_t begin = slash == std::string::npos ? path_pos + 2 : slash + 1;
     return frame.substr(begin, plus == std::string::npos ? plus : plus - begin);
 }
-
-bool has_function(const std::vector<std::string> &frames, const std::string &pattern) {
-    return std::any_of(frames.begin(), frames.end(), [&](const std::string &frame) {
-        return fnmatch(pattern.c_str(), function_of(frame).c_str(), 0) == 0;
-    });
-}
-
-} // namespace
 
 /// Whether a rule has the kind, the device and, if it has a function, a frame of the finding.
 bool suppressions::matches(const finding &finding) const {

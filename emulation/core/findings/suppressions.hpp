@@ -26,6 +26,10 @@ struct suppressions {
 
 suppressions parse_suppressions(std::string_view text, const std::string &file_name);
 
+/// The function of a frame, for a rule: "main" of "main (/usr/bin/rping+0x1234)", "rping" of
+/// "?? (/usr/bin/rping+0x1234)".
+std::string function_of(const std::string &frame);
+
 /// If the file cannot be read, the result has a problem and no rules.
 suppressions read_suppressions(const std::string &file_name);
 

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cxxabi.h>
+#include <dlfcn.h>
 #include <dwarf.h>
 #include <elfutils/libdw.h>
 #include <elfutils/libdwfl.h>
@@ -110,6 +111,20 @@ class symbol_table {
         if (is_new)
             it->second = make_frames(addr);
         return it->second;
+    }
+
+    std::string describe_data(Dwarf_Addr addr) {
+        Dwfl_Module *const module = find_module(addr);
+        GElf_Off offset = 0;
+        GElf_Sym symbol;
+        const char *const name =
+            module != nullptr
+                ? dwfl_module_addrinfo(module, addr, &offset, &symbol, nullptr, nullptr, nullptr)
+                : nullptr;
+        if (name == nullptr || GELF_ST_TYPE(symbol.st_info) != STT_OBJECT ||
+            offset >= symbol.st_size)
+            return "";
+        return demangle(name) + (offset != 0 ? "+" + std::to_string(offset) : "");
     }
 
   private:
@@ -229,6 +244,16 @@ std::vector<std::string> describe_call(const void *return_addr) {
     const std::lock_guard guard(symbols.mutex);
     // Another function may begin at the return address itself.
     return symbols.table.describe(reinterpret_cast<std::uintptr_t>(return_addr) - 1);
+}
+
+std::string describe_data(std::uintptr_t addr) {
+    Dl_info info;
+    // Not of a file, as most memory is not: the files of the process need not be read again.
+    if (dladdr(reinterpret_cast<void *>(addr), &info) == 0)
+        return "";
+    process_symbols &symbols = symbols_of_this_process();
+    const std::lock_guard guard(symbols.mutex);
+    return symbols.table.describe_data(addr);
 }
 
 } // namespace coherdma::emulation

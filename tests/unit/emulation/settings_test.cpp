@@ -68,7 +68,8 @@ void all_variables_are_read(void **) {
     setenv("COHERDMA_EMULATE_LIMIT", "3", 1);
     setenv("COHERDMA_EMULATE_EXIT", "99", 1);
     setenv("COHERDMA_EMULATE_SUPPRESS", "/tmp/known", 1);
-    setenv("COHERDMA_EMULATE_OPTIONS", "redundant,strict,nostacks,nomarks,linux-pre-7.0-dereg", 1);
+    setenv("COHERDMA_EMULATE_OPTIONS",
+           "redundant,strict,certain,nostacks,nomarks,linux-pre-7.0-dereg", 1);
     setenv("COHERDMA_EMULATE_LOCAL_BUFFERS", "program", 1);
     const settings parsed = read_settings("rxe0", "rxe");
     assert_string_equal(parsed.problem.c_str(), "");
@@ -110,7 +111,7 @@ void invalid_variable_is_reported(void **state) {
         {"COHERDMA_EMULATE_LOCAL_BUFFERS", "kernel",
          "COHERDMA_EMULATE_LOCAL_BUFFERS: 'kernel' is not provider or program"},
         {"COHERDMA_EMULATE_OPTIONS", "strict,lenient",
-         "COHERDMA_EMULATE_OPTIONS: 'lenient' is not redundant, strict, nostacks, nomarks "
+         "COHERDMA_EMULATE_OPTIONS: 'lenient' is not redundant, strict, certain, nostacks, nomarks "
          "or linux-pre-7.0-dereg"},
         {"COHERDMA_EMULATE_OPTIONS", "strict,,redundant", "'' is not redundant"},
     };

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 
-#include "emulate/source.hpp"
+#include "source.hpp"
 
 #include <cctype>
+#include <charconv>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
 
-namespace tools::emulate {
+namespace coherdma::emulation {
 namespace {
 
 namespace fs = std::filesystem;
@@ -28,6 +29,24 @@ std::string expand_tabs(const std::string &line) {
 }
 
 } // namespace
+
+/// "main (/src/mailbox.c:120)", "main (mailbox.c:120)"; without a source line "main (/bin/x+0x12)".
+source_frame parse_frame(const std::string &frame) {
+    source_frame parsed;
+    const std::size_t absolute = frame.find(" (/"), colon = frame.rfind(':');
+    const std::size_t open = absolute != std::string::npos ? absolute : frame.rfind(" (");
+    parsed.function = frame.substr(0, open);
+    if (open == std::string::npos || colon == std::string::npos || colon < open ||
+        !frame.ends_with(')'))
+        return parsed;
+    const char *const end = frame.data() + frame.size() - 1;
+    const auto [rest, error] = std::from_chars(frame.data() + colon + 1, end, parsed.line);
+    if (error == std::errc{} && rest == end && parsed.line > 0)
+        parsed.file = frame.substr(open + 2, colon - open - 2);
+    else
+        parsed.line = 0;
+    return parsed;
+}
 
 /// Empty unless this is a regular file with an absolute path: debug information may name anything.
 const std::vector<std::string> &source_files::lines_of(const std::string &file) {
@@ -55,4 +74,8 @@ std::string trim(const std::string &text) {
     return begin == std::string::npos ? "" : text.substr(begin, end - begin + 1);
 }
 
-} // namespace tools::emulate
+std::string base_name(const std::string &path) {
+    return path.substr(path.rfind('/') + 1);
+}
+
+} // namespace coherdma::emulation

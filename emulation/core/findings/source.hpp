@@ -1,13 +1,21 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// Lines of the program's source, for reports.
+// Frames of stacks and the program's source, for reports: of the emulation and of coherdma emulate.
 #pragma once
 
 #include <map>
 #include <string>
 #include <vector>
 
-namespace tools::emulate {
+namespace coherdma::emulation {
+
+/// A frame as describe_call() gives it: "main (/src/mailbox.c:120)"; or, without a source line,
+/// "main (/bin/x+0x12)".
+struct source_frame {
+    std::string function, file; ///< file: "" if the frame has no source line
+    int line = 0;
+};
+source_frame parse_frame(const std::string &frame);
 
 class source_files {
   public:
@@ -24,5 +32,7 @@ class source_files {
 
 /// Without blanks at both ends.
 std::string trim(const std::string &text);
+/// Without folders.
+std::string base_name(const std::string &path);
 
-} // namespace tools::emulate
+} // namespace coherdma::emulation
