@@ -178,8 +178,8 @@ class emulation_observer final : public observer {
                 invalidate_rkey(device, polled.wc.invalidated_rkey);
             });
     }
-    void on_poll(ibv_cq &, int) override {
-        unless_out_of_memory([] { process_state().cache.on_post_or_poll(); });
+    void on_poll(ibv_cq &, int count) override {
+        unless_out_of_memory([=] { process_state().cache.on_post_or_poll(count > 0); });
     }
 
     void on_fork() override { reset_process_after_fork(); }

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <map>
 #include <unistd.h>
 
 namespace coherdma::emulation {
@@ -137,8 +138,7 @@ int cache_model::add_mr(memory_region &mr, std::vector<page_mapping> &mappings) 
         return copy_error;
     }
     mr.event_number = history_.add(event_kind::REG_MR, mr.range, {"", mr.reg_stack, {}}).number;
-    mr.number = next_mr_number_++;
-    mrs_[mr.number] = mr;
+    mr.number = mrs_.add(mr);
     mappings.clear();
     page_store_.visit(pages, [&](addr_range part, const page_extent &extent) {
         mappings.push_back({part.begin, part.size(), extent.fd,
@@ -149,40 +149,29 @@ int cache_model::add_mr(memory_region &mr, std::vector<page_mapping> &mappings) 
 
 void cache_model::set_keys(std::uint32_t mr_number, std::uint32_t lkey, std::uint32_t rkey) {
     const lock_guard guard(mutex_);
-    memory_region &mr = mrs_.at(mr_number);
-    mr.lkey = lkey;
-    mr.rkey = rkey;
+    mrs_.set_keys(mr_number, lkey, rkey);
 }
 
 void cache_model::set_remote_access(std::uint32_t mr_number, bool can_read, bool can_write) {
     const lock_guard guard(mutex_);
-    memory_region &mr = mrs_.at(mr_number);
-    mr.remote_read = can_read;
-    mr.remote_write = can_write;
+    mrs_.set_remote_access(mr_number, can_read, can_write);
 }
 
 /// The region was deregistered: reports stale lines that no other MR has, and frees the device's
 /// pages.
 void cache_model::remove_mr(std::uint32_t mr_number) {
     const lock_guard guard(mutex_);
-    const auto it = mrs_.find(mr_number);
-    if (it == mrs_.end())
+    const memory_region *const removed = mrs_.find(mr_number);
+    if (removed == nullptr)
         return;
-    const addr_range pages = round_out(it->second.range, page_size());
-    const addr_range lines = round_out(it->second.range, config_.line_size);
-    std::vector<addr_range> overlapping; // other MRs
-    for (const auto &[other_number, other] : mrs_)
-        if (other_number != mr_number &&
-            !intersection(round_out(other.range, config_.line_size), lines).empty())
-            overlapping.push_back(round_out(other.range, config_.line_size));
+    const addr_range range = removed->range;
+    const addr_range pages = round_out(range, page_size());
+    const addr_range lines = round_out(range, config_.line_size);
     // Whether no other MR has the line. Shared memory may be registered at several addresses: there
     // the references to the page decide.
     const auto is_last_mr = [&](const cache_line &line) {
-        return line.extent->shared != nullptr
-                   ? page_store_.is_last_ref(*line.extent, line.addr)
-                   : std::none_of(overlapping.begin(), overlapping.end(), [&](addr_range other) {
-                         return !intersection(other, line.range()).empty();
-                     });
+        return line.extent->shared != nullptr ? page_store_.is_last_ref(*line.extent, line.addr)
+                                              : !mrs_.has_other(mr_number, line.range());
     };
     { // reports name the writes, which are forgotten after this block
         const range_set known_writes = find_known_writes(lines);
@@ -198,11 +187,11 @@ void cache_model::remove_mr(std::uint32_t mr_number) {
             never_synced_.remove(line.range());
         });
     }
-    if (overlapping.empty())
-        forget_writes(it->second.range);
-    marks_.remove_all(round_out(it->second.range, config_.line_size));
+    if (!mrs_.has_other(mr_number, lines))
+        forget_writes(range);
+    marks_.remove_all(lines);
     page_store_.put_pages(pages);
-    mrs_.erase(it);
+    mrs_.remove(mr_number);
 }
 
 /// The page of the line is deregistered: before Linux 7.0 that drops the program's changes. They
@@ -295,8 +284,9 @@ void cache_model::writeback_invalidate_range(event_kind kind, addr_range range,
     conflicts.report_pending(); // before forget_writes(): it names the write
     unsynced.report_pending();
     const addr_range lines = round_out(range, config_.line_size);
-    for (const recorded_write &write : writes_)
+    writes_.for_each(lines, [&](const recorded_write &write) {
         marks_.make_defined(intersection(write.range, lines));
+    });
     forget_writes(range);
 }
 
@@ -376,9 +366,10 @@ void cache_model::fetch_sink(addr_range bytes) {
 void cache_model::on_process_end() {
     const lock_guard guard(mutex_);
     std::map<std::uintptr_t, std::uintptr_t> end_by_begin;
-    for (const auto &[number, mr] : mrs_) {
-        std::uintptr_t &end = end_by_begin[mr.range.begin];
-        end = std::max(end, mr.range.end);
+    for (std::size_t i = 0; i < mrs_.size(); ++i) {
+        const addr_range range = mrs_.at_index(i).range;
+        std::uintptr_t &end = end_by_begin[range.begin];
+        end = std::max(end, range.end);
     }
     std::uintptr_t visited_end = 0; // MRs may overlap, or share a page: each line is visited once
     for (const auto &[begin, end] : end_by_begin) {

@@ -9,16 +9,16 @@
 #include "core/findings/event_history.hpp"
 #include "core/findings/last_syncs.hpp"
 #include "core/memory/range_set.hpp"
+#include "core/memory/recent_ranges.hpp"
 #include "core/settings.hpp"
 #include "line_hash.hpp"
+#include "mr_table.hpp"
 
 #include <array>
 #include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <list>
-#include <map>
 #include <mutex>
 #include <optional>
 #include <random>
@@ -142,8 +142,9 @@ class cache_model {
 
     // -- without a request for that memory
 
-    /// At each post and poll: moves or poisons lines if the mode does so.
-    void on_post_or_poll();
+    /// At each post and poll: moves or poisons lines if the mode does so. found_completions: it was
+    /// a poll that did, so that the program may know of more writes.
+    void on_post_or_poll(bool found_completions = false);
     /// After each completion without an error: the program may know of all earlier requests.
     void on_completion() noexcept { num_completions_.fetch_add(1, std::memory_order_relaxed); }
     /// After a completion with data, which may be a message that a peer has written: marks what it
@@ -203,7 +204,7 @@ class cache_model {
     [[nodiscard]] bool is_changed_beside_writes(const cache_line &) const;
     [[nodiscard]] std::optional<finding_doubt> unsynced_sink_doubt(const cache_line &,
                                                                    addr_range bytes) const;
-    [[nodiscard]] memory_region find_mr(addr_range) const;
+    [[nodiscard]] memory_region find_mr(addr_range lines) const;
     void writeback_range(event_kind, addr_range, bool report_redundant);
     void writeback_invalidate_range(event_kind, addr_range, bool report_redundant);
     void writeback_local(event_kind, addr_range);
@@ -211,7 +212,8 @@ class cache_model {
                                 finding_kind kind_if_dirty, unposted_checks *unposted);
 
     std::vector<addr_range> find_device_changes(addr_range);
-    void poison_recorded_writes();
+    void poison_recorded_writes(std::size_t max_bytes);
+    bool poison_part(addr_range);
     void evict_random_lines(int count);
     [[nodiscard]] addr_range random_line();
     [[nodiscard]] addr_range next_scan_range();
@@ -220,10 +222,10 @@ class cache_model {
     finding_log &log_;
     std::mutex mutex_;
     page_store page_store_;
-    std::map<std::uint32_t, memory_region> mrs_; ///< by number
-    std::uint32_t next_mr_number_ = 1;
-    std::list<recorded_write> writes_;               ///< latest first
-    std::atomic<std::uint64_t> num_completions_ = 0; ///< that the program has polled
+    mr_table mrs_;
+    recent_ranges<recorded_write> writes_;            ///< pending: those that are not poisoned
+    std::atomic<bool> has_unpoisoned_writes_ = false; ///< of these; changed with mutex_
+    std::atomic<std::uint64_t> num_completions_ = 0;  ///< that the program has polled
     range_set never_synced_; ///< lines that no sync has had since their pages were registered
     std::uint64_t next_write_number_ = 1;
     event_history history_;

@@ -179,11 +179,8 @@ void checker_marks::remove(std::uintptr_t line_addr) noexcept {
 }
 
 void checker_marks::remove_all(addr_range lines) noexcept {
-    for (auto it = lines_.begin(); it != lines_.end();) {
-        const std::uintptr_t line_addr = (it++)->first; // before remove() invalidates it
-        if (lines.begin <= line_addr && line_addr < lines.end)
-            remove(line_addr);
-    }
+    for (auto it = lines_.lower_bound(lines.begin); it != lines_.end() && it->first < lines.end;)
+        remove((it++)->first); // which invalidates the iterator
 }
 
 void checker_marks::make_defined(addr_range bytes) const noexcept {

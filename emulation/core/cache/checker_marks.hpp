@@ -9,7 +9,7 @@
 
 #include <chrono>
 #include <cstdint>
-#include <unordered_map>
+#include <map>
 #include <vector>
 
 namespace coherdma::emulation {
@@ -64,7 +64,7 @@ class checker_marks {
         std::vector<addr_range> marked;
     };
     const memory_checker *checker_;
-    std::unordered_map<std::uintptr_t, line_state> lines_;
+    std::map<std::uintptr_t, line_state> lines_;
 };
 
 } // namespace coherdma::emulation

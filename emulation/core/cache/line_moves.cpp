@@ -101,10 +101,23 @@ std::vector<addr_range> cache_model::find_device_changes(addr_range range) {
     return changed;
 }
 
-/// Poisons stale lines that peers' announced requests wrote.
-void cache_model::poison_recorded_writes() {
-    for (const recorded_write &write : writes_)
-        visit_lines(write.range, [&](cache_line &line) { poison_line(line); });
+/// Poisons the stale lines of the range. Returns whether the device has changed all its lines.
+bool cache_model::poison_part(addr_range range) {
+    const addr_range lines = round_out(range, config_.line_size);
+    std::size_t num_changed = 0;
+    for (const addr_range &changed : find_device_changes(lines)) {
+        num_changed += changed.size();
+        visit_lines(changed, [&](cache_line &line) { poison_line(line); });
+    }
+    return num_changed == lines.size();
+}
+
+/// Poisons stale lines that peers' announced requests wrote: of requests in turn, as many as have
+/// max_bytes bytes. A request is done when all its data have arrived; run_background_step() finds
+/// what arrives later.
+void cache_model::poison_recorded_writes(std::size_t max_bytes) {
+    writes_.visit_pending(max_bytes, [&](addr_range part) { return poison_part(part); });
+    has_unpoisoned_writes_ = writes_.has_pending();
 }
 
 /// One line of registered memory; empty if no memory is registered.
@@ -117,10 +130,9 @@ addr_range cache_model::random_line() {
     if (!synced_ranges_.empty() && random_below(2) == 0) {
         range = synced_ranges_[random_below(synced_ranges_.size())];
     } else {
-        if (mrs_.empty())
+        if (mrs_.size() == 0)
             return {};
-        range = std::next(mrs_.begin(), static_cast<std::ptrdiff_t>(random_below(mrs_.size())))
-                    ->second.range;
+        range = mrs_.at_index(random_below(mrs_.size())).range;
     }
     if (range.empty())
         return {};
@@ -149,28 +161,28 @@ void cache_model::evict_random_lines(int count) {
         });
 }
 
-/// At each post and poll: poisons stale lines or moves random ones, if the mode does so.
-void cache_model::on_post_or_poll() {
+/// At each post and poll: poisons stale lines or moves random ones, if the mode does so. It costs
+/// little, as a program may poll all the time; more if the poll found completions, since the data
+/// of earlier requests have arrived then.
+void cache_model::on_post_or_poll(bool found_completions) {
     constexpr int LINES_PER_CALL = 4;
-    if (config_.mode != cache_mode::POISON && config_.mode != cache_mode::EVICT)
-        return;
-    const lock_guard guard(mutex_);
-    if (config_.mode == cache_mode::POISON)
-        poison_recorded_writes();
-    else
+    constexpr std::size_t BYTES_PER_CALL = 1 << 15, BYTES_PER_COMPLETION = 1 << 22;
+    if (config_.mode == cache_mode::POISON) {
+        if (!has_unpoisoned_writes_)
+            return;
+        const lock_guard guard(mutex_);
+        poison_recorded_writes(found_completions ? BYTES_PER_COMPLETION : BYTES_PER_CALL);
+    } else if (config_.mode == cache_mode::EVICT) {
+        const lock_guard guard(mutex_);
         evict_random_lines(LINES_PER_CALL);
+    }
 }
 
 /// The next part, at most 1 MiB, of the MRs that peers can access. Returns an empty range after the
 /// last one, then starts over. Finds the Writes of peers that did not announce them.
 addr_range cache_model::next_scan_range() {
     constexpr std::size_t MAX_LENGTH = 1 << 20;
-    addr_range next;
-    for (const auto &[number, mr] : mrs_) {
-        const addr_range rest = intersection(mr.range, {scan_pos_, ~std::uintptr_t{0}});
-        if (mr.is_remote() && !rest.empty() && (next.empty() || rest.begin < next.begin))
-            next = rest;
-    }
+    addr_range next = mrs_.find_remote_memory(scan_pos_);
     next.end = std::min(next.end, next.begin + MAX_LENGTH);
     scan_pos_ = next.end; // 0 if there is no next one
     return next;
@@ -180,13 +192,14 @@ addr_range cache_model::next_scan_range() {
 /// one part of the memory after another.
 void cache_model::run_background_step() {
     constexpr int LINES_PER_CALL = 64, RANGES_PER_CALL = 16;
+    constexpr std::size_t BYTES_PER_RANGE = 1 << 20;
     for (int i = 0; i < RANGES_PER_CALL; ++i) { // other threads get the mutex in between
         const lock_guard guard(mutex_);
         if (config_.mode == cache_mode::EVICT)
             return evict_random_lines(LINES_PER_CALL);
         const addr_range range = next_scan_range();
         if (config_.mode == cache_mode::POISON) {
-            poison_recorded_writes();
+            poison_recorded_writes(BYTES_PER_RANGE);
             visit_lines(range, [&](cache_line &line) { poison_line(line); });
         }
         mark_long_stale(range);

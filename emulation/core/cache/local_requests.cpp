@@ -8,7 +8,7 @@
 #include "cache_model.hpp"
 #include "core/findings/line_reporter.hpp"
 
-#include <algorithm>
+#include <cstring>
 
 namespace coherdma::emulation {
 
@@ -89,12 +89,14 @@ bool cache_model::is_changed_beside_writes(const cache_line &line) const {
     std::array<unsigned char, MAX_LINE_SIZE> last_equal;
     if (!line.recover_last_equal(last_equal.data()))
         return false;
-    return std::none_of(writes_.begin(), writes_.end(), [&](const recorded_write &write) {
+    bool is_beside = true;
+    writes_.for_each(line.range(), [&](const recorded_write &write) {
         const addr_range written = intersection(write.range, line.range());
-        const std::size_t offset = written.empty() ? 0 : written.begin - line.addr;
-        return !written.empty() &&
-               std::memcmp(&line.program_bytes[offset], &last_equal[offset], written.size()) != 0;
+        const std::size_t offset = written.begin - line.addr;
+        is_beside = is_beside && std::memcmp(&line.program_bytes[offset], &last_equal[offset],
+                                             written.size()) == 0;
     });
+    return is_beside;
 }
 
 /// If the program gives these bytes to the device again, and has not synced what the device wrote

@@ -8,6 +8,7 @@
 #include "cache_line.hpp"
 #include "cache_model.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace coherdma::emulation {
@@ -15,6 +16,7 @@ namespace {
 
 constexpr std::chrono::seconds LONG_STALE{1};
 constexpr std::size_t MAX_SCANNED = 1 << 18; // bytes, per completion
+constexpr std::size_t MIN_SCANNED = 4096;    // as many as a small MR costs
 
 } // namespace
 
@@ -34,13 +36,13 @@ bool cache_model::mark_line(const cache_line &line, addr_range bytes) {
                   marks_.checker()->report_text);
     has_noted_marks_ = true;
     bool is_marked = false;
-    for (const recorded_write &write : writes_) {
+    writes_.for_each(line.range(), [&](const recorded_write &write) {
         const addr_range part = intersection(write.range, line.range());
-        if (part.empty() || !line.differs_in(part))
-            continue; // its data has not arrived yet
+        if (!line.differs_in(part))
+            return; // its data has not arrived yet
         marks_.add(line.addr, part);
         is_marked = true;
-    }
+    });
     if (!is_marked)
         mark_changed_bytes(line, intersection(bytes, line.range()));
     return true;
@@ -69,19 +71,19 @@ void cache_model::on_data_received() {
     record_data_received();
     if (marks_.checker() == nullptr)
         return;
-    for (recorded_write &write : writes_) {
+    writes_.for_each([&](recorded_write &write) {
         if (write.marked)
-            continue;
+            return;
         write.marked = true;
         visit_lines(write.range, [&](cache_line &line) {
             write.marked = mark_line(line, write.range) && write.marked;
         });
-    }
+    });
     std::size_t scanned = 0;
     // Until the end was reached twice, so little memory is scanned completely.
     for (int num_ends = 0; scanned < MAX_SCANNED && num_ends < 2;) {
         const addr_range range = next_scan_range();
-        scanned += range.size();
+        scanned += std::max(range.size(), MIN_SCANNED);
         num_ends += scan_pos_ == 0;
         for (const addr_range &changed : find_device_changes(range))
             visit_lines(changed, [&](cache_line &line) { mark_line(line, range); });

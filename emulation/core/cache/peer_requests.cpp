@@ -14,11 +14,7 @@
 namespace coherdma::emulation {
 namespace {
 
-constexpr std::size_t MAX_WRITES = 1024, MAX_SYNCED_RANGES = 256;
-
-bool overlap(addr_range first, addr_range second) noexcept {
-    return !intersection(first, second).empty();
-}
+constexpr std::size_t MAX_SYNCED_RANGES = 256;
 
 } // namespace
 
@@ -85,36 +81,27 @@ void cache_model::report_posted(unposted_checks &checks) {
 void cache_model::drop_unposted(unposted_checks &checks) {
     const lock_guard guard(mutex_);
     for (const auto &dropped : checks.writes_)
-        for (auto it = writes_.begin(); it != writes_.end();) {
-            if (it->number != dropped.number) {
-                ++it;
-            } else if (dropped.replaced) {
-                const addr_range part = it->range;
-                *it = *dropped.replaced;
-                it->range = part;
-                ++it;
-            } else {
-                it = writes_.erase(it);
-            }
-        }
+        writes_.remove_if([&](recorded_write &write) {
+            if (write.number != dropped.number)
+                return false;
+            if (!dropped.replaced)
+                return true;
+            const addr_range part = write.range;
+            write = *dropped.replaced;
+            write.range = part;
+            return false;
+        });
+    has_unpoisoned_writes_ = writes_.has_pending();
     checks = {};
 }
 
 /// Remembers memory that a request writes, until the program fetches it; replaces the write of the
 /// same range, and returns that.
 std::optional<recorded_write> cache_model::record_write(recorded_write added) {
-    std::optional<recorded_write> replaced;
-    const auto same_range =
-        std::find_if(writes_.begin(), writes_.end(),
-                     [&](const recorded_write &write) { return write.range == added.range; });
-    if (same_range != writes_.end()) {
-        replaced = std::move(*same_range);
-        writes_.erase(same_range);
-    }
-    while (writes_.size() >= MAX_WRITES) // forget_writes() may have added more than one
-        writes_.pop_back();
     added.num_completions_before = num_completions_.load(std::memory_order_relaxed);
-    writes_.push_front(std::move(added));
+    const bool is_poisoned = config_.mode != cache_mode::POISON || added.is_local;
+    auto replaced = writes_.add(std::move(added), !is_poisoned);
+    has_unpoisoned_writes_ = writes_.has_pending();
     return replaced;
 }
 
@@ -122,47 +109,29 @@ std::optional<recorded_write> cache_model::record_write(recorded_write added) {
 /// a peer that was recorded since the last one.
 void cache_model::record_data_received() {
     std::optional<mem_access> caller;
-    for (recorded_write &write : writes_) {
+    writes_.for_each_latest_first([&](recorded_write &write) {
         if (write.is_local)
-            continue;
+            return true;
         if (write.completion) // and so have all earlier ones
-            break;
+            return false;
         if (!caller)
             caller = capture_caller();
         history_.add(event_kind::DATA_RECEIVED, write.range, *caller);
         write.completion = caller->stack;
-    }
+        return true;
+    });
 }
 
 /// The last write that touches one of these lines; nullptr: none is recorded.
 const recorded_write *cache_model::find_last_write(addr_range range) const {
-    for (const recorded_write &write : writes_)
-        if (overlap(round_out(write.range, config_.line_size), range))
-            return &write;
-    return nullptr;
+    return writes_.find_last(round_out(range, config_.line_size));
 }
 
 /// The program fetched these lines, or they are not registered any more: removes them from the
 /// recorded writes, which may leave a part before and one behind.
 void cache_model::forget_writes(addr_range range) {
-    const addr_range lines = round_out(range, config_.line_size);
-    for (auto it = writes_.begin(); it != writes_.end();) {
-        const addr_range written = it->range;
-        if (!overlap(written, lines)) {
-            ++it;
-            continue;
-        }
-        recorded_write part = *it;
-        if (written.begin < lines.begin) {
-            part.range = {written.begin, lines.begin};
-            writes_.insert(it, part);
-        }
-        if (written.end > lines.end) {
-            part.range = {lines.end, written.end};
-            writes_.insert(it, part);
-        }
-        it = writes_.erase(it);
-    }
+    writes_.remove(round_out(range, config_.line_size));
+    has_unpoisoned_writes_ = writes_.has_pending();
 }
 
 /// The lines that were written by requests of which the program may know, since it has polled a
@@ -171,10 +140,11 @@ range_set cache_model::find_known_writes(addr_range lines) const {
     // Relaxed: the peer's request was recorded before it was posted, so before its completion.
     const std::uint64_t num_completions = num_completions_.load(std::memory_order_relaxed);
     range_set known;
-    for (const recorded_write &write : writes_)
+    writes_.for_each(lines, [&](const recorded_write &write) {
         if (!write.reported && !write.was_in_conflict &&
             (write.is_local || num_completions > write.num_completions_before))
             known.add(intersection(round_out(write.range, config_.line_size), lines));
+    });
     return known;
 }
 
@@ -202,18 +172,11 @@ void cache_model::remember_synced_range(addr_range range) {
     synced_ranges_.push_front(range);
 }
 
-/// The MR that contains the range; or else one that shares a line with it, or a page: at
-/// deregistration the lines of all pages of an MR are discarded, also those outside the MR.
-memory_region cache_model::find_mr(addr_range range) const {
-    const memory_region *best = nullptr;
-    for (const std::size_t unit :
-         {config_.line_size, static_cast<std::size_t>(sysconf(_SC_PAGESIZE))})
-        for (const auto &[number, mr] : mrs_) {
-            const bool contains = mr.range.begin <= range.begin && range.end <= mr.range.end;
-            if (overlap(round_out(mr.range, unit), range) && (best == nullptr || contains))
-                best = &mr;
-        }
-    return best != nullptr ? *best : memory_region{};
+/// That of these lines, as mr_table::find_by_lines().
+memory_region cache_model::find_mr(addr_range lines) const {
+    const auto page_size = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    const memory_region *const mr = mrs_.find_by_lines(lines, page_size);
+    return mr != nullptr ? *mr : memory_region{};
 }
 
 } // namespace coherdma::emulation

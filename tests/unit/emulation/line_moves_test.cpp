@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <thread>
+#include <utility>
 
 using namespace emulation_test;
 
@@ -95,6 +96,33 @@ void restored_device_data_replaces_poison(void **) {
     assert_int_equal(pages.bytes[LINE_OFFSET], POISON);
     cache->fetch_sink(pages.part(LINE_OFFSET, 1));
     assert_int_equal(pages.bytes[LINE_OFFSET], DEVICE_DATA);
+}
+
+/// Of a thousand Writes whose data has arrived, a poll without a completion poisons a few: a
+/// program may poll all the time. A poll that found completions poisons all.
+void empty_poll_poisons_few_lines(void **) {
+    constexpr std::size_t COUNT = 1000;
+    test_cache cache(settings_for("poison"));
+    const program_pages pages(COUNT * 64 / PAGE + 1);
+    const auto device = cache.add_mr(pages.part(0, pages.size));
+    for (std::size_t i = 0; i < COUNT; ++i) {
+        cache->check_peer_rdma_write(pages.part(i * 64, 8), {});
+        std::memset(device->copy_of(pages.bytes + i * 64), DEVICE_DATA, 8);
+    }
+    const auto count_poisoned = [&] {
+        std::size_t count = 0;
+        for (std::size_t i = 0; i < COUNT; ++i)
+            count += pages.bytes[i * 64] == POISON;
+        return count;
+    };
+    std::size_t num_poisoned = 0;
+    for (int i = 0; i < 10; ++i) {
+        cache->on_post_or_poll();
+        const std::size_t former = std::exchange(num_poisoned, count_poisoned());
+        assert_true(num_poisoned > former && num_poisoned <= former + 16);
+    }
+    cache->on_post_or_poll(true);
+    assert_int_equal(count_poisoned(), COUNT);
 }
 
 void dirty_line_is_not_poisoned(void **) {
@@ -287,6 +315,7 @@ int main() {
         cmocka_unit_test(stale_mode_moves_no_line),
         cmocka_unit_test(poison_mode_poisons_stale_bytes),
         cmocka_unit_test(restored_device_data_replaces_poison),
+        cmocka_unit_test(empty_poll_poisons_few_lines),
         cmocka_unit_test(dirty_line_is_not_poisoned),
         cmocka_unit_test(background_scan_poisons_all_mrs),
         cmocka_unit_test(new_mr_at_same_address_is_poisoned),
