@@ -2,16 +2,14 @@
 
 #include "devices.hpp"
 
-#include <algorithm>
 #include <atomic>
-#include <vector>
 
 namespace coherdma::emulation {
 namespace {
 
 struct device_list {
     std::shared_mutex mutex;
-    std::vector<std::unique_ptr<emulated_device>> devices;
+    std::unordered_map<const ibv_context *, std::unique_ptr<emulated_device>> devices;
     std::unordered_map<std::uint64_t, std::unique_ptr<emulated_device>> closing;
 };
 
@@ -46,10 +44,8 @@ bool has_process_state() noexcept {
 
 emulated_device *find_device(const ibv_context *context) noexcept {
     const std::shared_lock guard(all_devices->mutex);
-    for (const auto &device : all_devices->devices)
-        if (device->context == context)
-            return device.get();
-    return nullptr;
+    const auto it = all_devices->devices.find(context);
+    return it != all_devices->devices.end() ? it->second.get() : nullptr;
 }
 
 /// find_memory_by_lkey() for the MRs of this context.
@@ -94,18 +90,15 @@ emulated_device &add_device(std::unique_ptr<emulated_device> device, const setti
     const std::unique_lock guard(all_devices->mutex);
     if (current_state.load() == nullptr)
         current_state.store(new shared_state(config), std::memory_order_release);
-    return *all_devices->devices.emplace_back(std::move(device));
+    const ibv_context *const context = device->context;
+    return *all_devices->devices.insert_or_assign(context, std::move(device)).first->second;
 }
 
 void begin_close(const ibv_context *context, std::uint64_t object_number) {
     const std::unique_lock guard(all_devices->mutex);
-    auto &devices = all_devices->devices;
-    const auto it = std::find_if(devices.begin(), devices.end(),
-                                 [=](const auto &device) { return device->context == context; });
-    if (it == devices.end())
-        return;
-    all_devices->closing[object_number] = std::move(*it);
-    devices.erase(it);
+    auto node = all_devices->devices.extract(context);
+    if (node)
+        all_devices->closing[object_number] = std::move(node.mapped());
 }
 
 std::unique_ptr<emulated_device> end_close(std::uint64_t object_number, int error) {
@@ -115,7 +108,8 @@ std::unique_ptr<emulated_device> end_close(std::uint64_t object_number, int erro
         return nullptr;
     if (error == 0)
         return std::move(node.mapped());
-    all_devices->devices.push_back(std::move(node.mapped()));
+    const ibv_context *const context = node.mapped()->context;
+    all_devices->devices.insert_or_assign(context, std::move(node.mapped()));
     return nullptr;
 }
 
@@ -128,7 +122,7 @@ void reset_devices_after_fork() {
 
 void for_each_device(const std::function<void(emulated_device &)> &func) {
     const std::shared_lock guard(all_devices->mutex);
-    for (const auto &device : all_devices->devices)
+    for (const auto &[context, device] : all_devices->devices)
         func(*device);
 }
 

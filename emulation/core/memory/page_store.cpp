@@ -15,37 +15,16 @@
 
 namespace coherdma::emulation {
 
-/// Maps a part of a file, or anonymous memory if fd is -1. If that fails, addr() is nullptr.
-file_mapping::file_mapping(int fd, std::uint64_t offset, std::size_t length) noexcept {
-    // offset need not be a multiple of the page size.
-    const auto page_size = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
-    const std::uint64_t page_offset = offset % page_size;
-    length_ = length + page_offset;
-    void *const mapped = mmap(nullptr, length_, PROT_READ | PROT_WRITE,
-                              fd >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS, fd,
-                              static_cast<off_t>(offset - page_offset));
-    if (mapped == MAP_FAILED)
-        return;
-    // A child of the program does not use the emulation of its parent's devices.
-    madvise(mapped, length_, MADV_DONTFORK);
-    pages_ = mapped;
-    addr_ = static_cast<unsigned char *>(mapped) + page_offset;
-}
-
-file_mapping::~file_mapping() {
-    if (pages_ != nullptr)
-        munmap(pages_, length_);
-}
-
 page_store::page_store(std::size_t page_size, std::size_t hash_bytes) noexcept
     : page_size_(page_size)
     , hash_bytes_(hash_bytes)
-    , file_(memfd_create("coherdma: pages of the device", MFD_CLOEXEC)) {}
+    , file_(memfd_create("coherdma: pages of the device", MFD_CLOEXEC))
+    , slabs_(page_size, hash_bytes) {}
 
 namespace {
 
-/// Whether that much memory is available: the kernel overcommits, and would kill the process later.
-bool is_available(std::size_t bytes) noexcept {
+/// The bytes of memory that are available. If that is not known, all are.
+std::size_t read_available_memory() noexcept {
     std::FILE *const meminfo = std::fopen("/proc/meminfo", "re");
     unsigned long long kilobytes = 0;
     bool is_known = false;
@@ -53,7 +32,7 @@ bool is_available(std::size_t bytes) noexcept {
         is_known = std::sscanf(line, "MemAvailable: %llu", &kilobytes) == 1;
     if (meminfo != nullptr)
         std::fclose(meminfo);
-    return !is_known || bytes / 1024 < kilobytes;
+    return is_known ? kilobytes * 1024 : ~std::size_t{0};
 }
 
 } // namespace
@@ -62,13 +41,28 @@ std::size_t page_store::hash_bytes_for(std::size_t length) const noexcept {
     return length / page_size_ * hash_bytes_;
 }
 
-std::uint32_t &page_store::ref_count(page_extent &extent, std::uintptr_t page) const noexcept {
+/// Whether that much memory is available: the kernel overcommits, and would kill the process later.
+/// Looks again when a part of what was available is allocated.
+bool page_store::is_available(std::size_t bytes) noexcept {
+    constexpr std::size_t PARTS = 64;
+    if (bytes > num_available_) {
+        const std::size_t available = read_available_memory();
+        if (bytes >= available)
+            return false;
+        num_available_ = std::max(available / PARTS, bytes);
+    }
+    num_available_ -= bytes;
+    return true;
+}
+
+std::uint32_t &page_store::ref_count(const page_extent &extent,
+                                     std::uintptr_t page) const noexcept {
     return extent.ref_counts[(page - extent.pages.begin) / page_size_];
 }
 
 /// Allocates now: if memory runs out at the first store to a page, the kernel kills the process.
 /// In chunks, because a signal interrupts posix_fallocate and the call starts over.
-int page_store::allocate(std::uint64_t offset, std::size_t length) const noexcept {
+int page_store::allocate(std::uint64_t offset, std::size_t length) noexcept {
     constexpr std::size_t CHUNK = 1 << 20;
     if (!is_available(length + hash_bytes_for(length)))
         return ENOMEM;
@@ -87,33 +81,41 @@ int page_store::allocate(std::uint64_t offset, std::size_t length) const noexcep
 std::shared_ptr<shm_object> page_store::open_shm_object(shm_id id, std::string &reason) {
     std::weak_ptr<shm_object> &weak_object = shm_objects_[id];
     std::shared_ptr<shm_object> object = weak_object.lock();
-    if (object == nullptr)
-        weak_object = object = shm_object::open(id, page_size_, hash_bytes_, reason);
+    if (object != nullptr)
+        return object;
+    object = shm_object::open(id, page_size_, hash_bytes_, reason);
+    weak_object = object;
+    if (shm_objects_.size() > max_shm_objects_) { // forgets those that are not open any more
+        std::erase_if(shm_objects_, [](const auto &entry) { return entry.second.expired(); });
+        max_shm_objects_ = 2 * shm_objects_.size() + 1;
+    }
     return object;
 }
 
-/// Maps the extent's part of the file, without allocating memory, and adds it to extents. Returns 0
-/// or an errno.
+/// Maps the extent's part of the file and adds it to extents, without allocating its pages. Returns
+/// 0 or an errno.
 int page_store::map_extent(std::unique_ptr<page_extent> extent, extent_map &extents) {
     const std::size_t length = extent->pages.size();
     if (extent->shared != nullptr) {
         extent->fd = extent->shared->fd();
         extent->file_offset = shm_object::page_offset(extent->shm_offset);
-        extent->hashes_mapping = std::make_shared<file_mapping>(
+        extent->shared_pages =
+            std::make_shared<file_mapping>(extent->fd, extent->file_offset, length);
+        extent->shared_hashes = std::make_shared<file_mapping>(
             extent->fd, extent->shared->hashes_offset(extent->shm_offset), hash_bytes_for(length));
+        extent->device = extent->shared_pages->addr();
+        extent->hashes = extent->shared_hashes->addr();
     } else {
+        extent->private_pages = slabs_.get_part(fd(), length);
         extent->fd = fd();
-        extent->file_offset = file_end_;
-        file_end_ += length;
-        extent->hashes_mapping = std::make_shared<file_mapping>(-1, 0, hash_bytes_for(length));
+        extent->file_offset = extent->private_pages->file_offset();
+        extent->device = extent->private_pages->device;
+        extent->hashes = extent->private_pages->hashes;
     }
-    extent->device_mapping =
-        std::make_shared<file_mapping>(extent->fd, extent->file_offset, length);
-    extent->device = extent->device_mapping->addr();
-    extent->hashes = extent->hashes_mapping->addr();
     if (extent->device == nullptr || extent->hashes == nullptr)
         return ENOMEM;
-    extent->ref_counts.assign(length / page_size_, 0);
+    extent->all_ref_counts = std::make_shared<std::vector<std::uint32_t>>(length / page_size_);
+    extent->ref_counts = extent->all_ref_counts->data();
     extents[extent->pages.begin] = std::move(extent);
     return 0;
 }
@@ -274,40 +276,50 @@ void page_store::put_pages(addr_range pages) {
         const addr_range part = intersection(pages, extent.pages);
         for (std::uintptr_t page = part.begin; page < part.end; page += page_size_)
             --ref_count(extent, page);
-        drop_unreferenced(it++);
+        drop_unreferenced(it++, part);
     }
 }
 
-/// Frees pages without references and replaces the extent by extents of the other pages.
-void page_store::drop_unreferenced(extent_map::iterator it) {
-    const std::vector<std::uint32_t> &counts = it->second->ref_counts;
-    if (std::find(counts.begin(), counts.end(), 0U) == counts.end())
+/// Frees those of these pages of the extent that have no reference, and replaces the extent by
+/// extents of the other pages.
+void page_store::drop_unreferenced(extent_map::iterator it, addr_range pages) {
+    const auto is_referenced = [this, it](std::uintptr_t page) {
+        return ref_count(*it->second, page) != 0;
+    };
+    std::vector<addr_range> unreferenced;
+    for (std::uintptr_t page = pages.begin; page < pages.end; page += page_size_) {
+        if (is_referenced(page))
+            continue;
+        if (unreferenced.empty() || unreferenced.back().end != page)
+            unreferenced.push_back({page, page});
+        unreferenced.back().end = page + page_size_;
+    }
+    if (unreferenced.empty())
         return;
     const std::unique_ptr<page_extent> old = std::move(it->second);
     extents_.erase(it);
-    for (std::uintptr_t page = old->pages.begin; page < old->pages.end;) {
-        const bool is_referenced = ref_count(*old, page) != 0;
-        addr_range part = {page, page};
-        while (part.end < old->pages.end && (ref_count(*old, part.end) != 0) == is_referenced)
-            part.end += page_size_;
-        page = part.end;
-        const std::size_t offset = part.begin - old->pages.begin;
-        if (!is_referenced) {
-            free_pages(*old, part);
-            continue;
-        }
-        auto extent = std::make_unique<page_extent>(*old);
-        extent->pages = part;
-        extent->file_offset += offset;
-        extent->shm_offset += offset;
-        extent->device += offset;
-        extent->hashes = static_cast<unsigned char *>(old->hashes) + hash_bytes_for(offset);
-        const auto first =
-            old->ref_counts.begin() + static_cast<std::ptrdiff_t>(offset / page_size_);
-        extent->ref_counts.assign(first,
-                                  first + static_cast<std::ptrdiff_t>(part.size() / page_size_));
-        extents_[part.begin] = std::move(extent);
+    std::uintptr_t rest = old->pages.begin;
+    for (const addr_range part : unreferenced) {
+        add_part(*old, {rest, part.begin});
+        free_pages(*old, part);
+        rest = part.end;
     }
+    add_part(*old, {rest, old->pages.end});
+}
+
+/// Adds an extent of a part of the pages of a former one.
+void page_store::add_part(const page_extent &former, addr_range pages) {
+    if (pages.empty())
+        return;
+    const std::size_t offset = pages.begin - former.pages.begin;
+    auto extent = std::make_unique<page_extent>(former);
+    extent->pages = pages;
+    extent->file_offset += offset;
+    extent->shm_offset += offset;
+    extent->device += offset;
+    extent->hashes = static_cast<unsigned char *>(former.hashes) + hash_bytes_for(offset);
+    extent->ref_counts += offset / page_size_;
+    extents_[pages.begin] = std::move(extent);
 }
 
 void page_store::unlink_shm() noexcept {

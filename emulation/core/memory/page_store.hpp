@@ -7,6 +7,7 @@
 
 #include "addr_range.hpp"
 #include "own_descriptor.hpp"
+#include "page_slabs.hpp"
 #include "shared_mappings.hpp"
 
 #include <cerrno>
@@ -20,23 +21,6 @@ namespace coherdma::emulation {
 
 class shm_object;
 
-/// Maps a part of a file, or anonymous memory (fd -1). Children of fork() do not inherit it.
-class file_mapping {
-  public:
-    file_mapping(int fd, std::uint64_t offset, std::size_t length) noexcept;
-    ~file_mapping();
-    file_mapping(const file_mapping &) = delete;
-    file_mapping &operator=(const file_mapping &) = delete;
-
-    /// nullptr: mmap failed.
-    [[nodiscard]] unsigned char *addr() const noexcept { return addr_; }
-
-  private:
-    void *pages_ = nullptr;
-    std::size_t length_ = 0;
-    unsigned char *addr_ = nullptr;
-};
-
 /// Contiguous pages of the program with contiguous pages of a file. Each has a reference.
 struct page_extent {
     addr_range pages;
@@ -44,11 +28,14 @@ struct page_extent {
     std::uint64_t file_offset = 0;
     unsigned char *device = nullptr; ///< where this process maps the device's pages
     void *hashes = nullptr; ///< stored_hash of each line, of when both copies were last equal
-    std::vector<std::uint32_t> ref_counts; ///< of each page: registrations that cover it
+    std::uint32_t *ref_counts = nullptr; ///< of each page: registrations that cover it
 
     std::shared_ptr<shm_object> shared; ///< nullptr: only this process has these pages
     std::uint64_t shm_offset = 0;       ///< of the first page, in the pages of `shared`
-    std::shared_ptr<file_mapping> device_mapping, hashes_mapping;
+    // What the pointers point into. Parts of an extent share it.
+    std::shared_ptr<page_slabs::part> private_pages;
+    std::shared_ptr<file_mapping> shared_pages, shared_hashes;
+    std::shared_ptr<std::vector<std::uint32_t>> all_ref_counts;
 };
 
 /// Not thread-safe.
@@ -92,20 +79,24 @@ class page_store {
 
     int map_pages(addr_range pages, extent_map &, std::string *reason);
     int map_extent(std::unique_ptr<page_extent>, extent_map &);
+    [[nodiscard]] bool is_available(std::size_t bytes) noexcept;
     std::shared_ptr<shm_object> open_shm_object(shm_id, std::string &reason);
     int allocate_extent(page_extent &, const visitor &init);
     void punch_hole(const page_extent &, addr_range pages) const noexcept;
     void free_pages(const page_extent &, addr_range pages) noexcept;
-    int allocate(std::uint64_t offset, std::size_t length) const noexcept;
-    void drop_unreferenced(extent_map::iterator);
+    int allocate(std::uint64_t offset, std::size_t length) noexcept;
+    void drop_unreferenced(extent_map::iterator, addr_range pages);
+    void add_part(const page_extent &, addr_range pages);
     [[nodiscard]] std::size_t hash_bytes_for(std::size_t length) const noexcept;
-    std::uint32_t &ref_count(page_extent &, std::uintptr_t page) const noexcept;
+    std::uint32_t &ref_count(const page_extent &, std::uintptr_t page) const noexcept;
 
     std::size_t page_size_, hash_bytes_, bytes_ = 0;
     own_descriptor file_;
-    std::uint64_t file_end_ = 0;
+    page_slabs slabs_;
+    std::size_t num_available_ = 0; ///< bytes, when last looked at, less what was allocated since
     extent_map extents_;
     std::map<shm_id, std::weak_ptr<shm_object>> shm_objects_;
+    std::size_t max_shm_objects_ = 64; ///< until those that are closed are forgotten
 };
 
 } // namespace coherdma::emulation

@@ -76,6 +76,29 @@ std::size_t address_space() {
     return size;
 }
 
+std::size_t count_mappings() {
+    std::ifstream maps("/proc/self/maps");
+    std::size_t count = 0;
+    for (std::string line; std::getline(maps, line);)
+        ++count;
+    return count;
+}
+
+/// A process may have 65,530 mappings: many small registrations share some.
+void small_registrations_share_mappings(void **) {
+    constexpr std::size_t COUNT = 20000, MAX_MAPPINGS = 20;
+    counted_store store;
+    store.get_pages(pages(0, 1)); // what is mapped once
+    const std::size_t before = count_mappings(), space = address_space();
+    for (std::size_t i = 1; i <= COUNT; ++i)
+        assert_int_equal(store.get_pages(pages(2 * i, 1)), 1);
+    assert_true(count_mappings() < before + MAX_MAPPINGS);
+    assert_int_equal(store.count_pages(pages(2, 2 * COUNT)), COUNT);
+    for (std::size_t i = 1; i <= COUNT; ++i)
+        store.pages_of_device.put_pages(pages(2 * (i * 7919 % COUNT + 1), 1));
+    assert_true(address_space() < space + 8192); // what malloc() keeps
+}
+
 void put_pages_frees_pages(void **) {
     counted_store store;
     assert_int_equal(store.pages_of_device.bytes(), 0);
@@ -236,6 +259,7 @@ void file_size_limit_undoes_get_pages(void **) {
 
 int main() {
     const CMUnitTest tests[] = {
+        cmocka_unit_test(small_registrations_share_mappings),
         cmocka_unit_test(put_pages_frees_pages),
         cmocka_unit_test(overlapping_ranges_share_pages),
         cmocka_unit_test(visit_finds_parts_in_address_order),
