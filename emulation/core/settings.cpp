@@ -68,7 +68,7 @@ void read_options(settings &config) {
         if (option == "redundant")
             config.report_redundant = true;
         else if (option == "strict")
-            config.report_dirty_neighbors = true;
+            config.strict = true;
         else if (option == "certain")
             config.only_certain = true;
         else if (option == "nostacks")

@@ -26,7 +26,8 @@ struct settings {
     bool program_syncs_local = false; ///< local memory of work requests; false: the provider does
     bool dereg_discards = false;      ///< ibv_dereg_mr drops dirty lines, as arm64 before Linux 7.0
     bool report_redundant = false;    ///< syncs of clean ranges
-    bool report_dirty_neighbors = false; ///< dirty bytes in a line that receives data
+    bool strict = false; ///< report dirty bytes in a line that receives data, and writes of the
+                         ///< same bytes that were not synced
     bool only_certain = false; ///< findings with a doubt are left out
     bool stack_traces = true;
     bool checker_marks = true;     ///< marks for ASan and valgrind

@@ -212,7 +212,8 @@ bool cache_model::report_if_stale(const cache_line &line, const range_set &known
                                   line_reporter &stale_lines) {
     const bool is_stale = line.is_stale();
     // Another process may have synced shared memory.
-    const bool is_unsynced = line.extent->shared == nullptr && known_writes.overlaps(line.range());
+    const bool is_unsynced =
+        config_.strict && line.extent->shared == nullptr && known_writes.overlaps(line.range());
     if (!is_dirty(line) && (is_stale || is_unsynced)) {
         stale_lines.add(stale_kind(line), line,
                         is_stale ? finding_doubt::MAYBE_UNREAD : finding_doubt::SAME_BYTES);
@@ -350,7 +351,7 @@ void cache_model::fetch_sink(addr_range bytes) {
     line_reporter beside(*this, nullptr);
     visit_lines_as_event(event_kind::COMPLETE_SINK, bytes, {}, [&](cache_line &line) {
         if (is_dirty(line)) {
-            if (config_.report_dirty_neighbors)
+            if (config_.strict)
                 beside.add(finding_kind::BESIDE, line);
             fetch_bytes(line, bytes);
         } else {

@@ -108,7 +108,9 @@ std::optional<finding_doubt> cache_model::unsynced_sink_doubt(const cache_line &
     const recorded_write *const write = find_last_write(line.range());
     if (write == nullptr || !write->is_local || intersection(write->range, bytes).empty())
         return std::nullopt;
-    return line.is_stale() ? finding_doubt::MAYBE_UNREAD : finding_doubt::SAME_BYTES;
+    if (line.is_stale())
+        return finding_doubt::MAYBE_UNREAD;
+    return config_.strict ? std::optional(finding_doubt::SAME_BYTES) : std::nullopt;
 }
 
 } // namespace coherdma::emulation

@@ -43,6 +43,7 @@ std::string missing_call(const finding &found) {
     case finding_kind::STALE_SINK:
     case finding_kind::CONFLICT_SINK:
         return "coherdma_sync_for_cpu(device, &range, 1, COHERDMA_FROM_DEVICE)";
+    case finding_kind::SHARED_LINE:
     case finding_kind::BESIDE:
     case finding_kind::REDUNDANT:
         break;

@@ -182,9 +182,9 @@ void fetch_sink_fetches_received_lines(void **) {
 
 /// Data arrives in a line with bytes that the program has changed: both are kept.
 void fetch_sink_keeps_dirty_bytes_beside_data(void **) {
-    for (const bool report_dirty_neighbors : {false, true}) {
+    for (const bool strict : {false, true}) {
         settings config;
-        config.report_dirty_neighbors = report_dirty_neighbors;
+        config.strict = strict;
         test_cache cache(config);
         const program_pages pages(1);
         const auto device = cache.add_mr(pages.part(0, pages.size));
@@ -201,8 +201,8 @@ void fetch_sink_keeps_dirty_bytes_beside_data(void **) {
         assert_int_equal(*device->copy_of(pages.bytes + LINE_OFFSET + 1), CPU_DATA);
         assert_int_equal(*device->copy_of(pages.bytes + LINE_OFFSET + 16), 0x77);
         const auto findings = cache.new_findings();
-        assert_int_equal(findings.size(), report_dirty_neighbors ? 1 : 0);
-        if (report_dirty_neighbors)
+        assert_int_equal(findings.size(), strict ? 1 : 0);
+        if (strict)
             assert_string_equal(findings[0]["kind"].get<std::string>().c_str(), "beside");
     }
 }

@@ -69,8 +69,8 @@ void text_of_each_kind_fits_80_columns(void **) {
         const std::string text = as_text(sample);
         assert_true(count_of(text, "missing: ") == (kind == finding_kind::REDUNDANT ? 0 : 1));
         assert_true(count_of(text, missing_sync(kind)) >= 1);
-        assert_true(count_of(text, "insert ") == 1 || kind == finding_kind::BESIDE ||
-                    kind == finding_kind::REDUNDANT);
+        assert_true(count_of(text, "insert ") == 1 || kind == finding_kind::SHARED_LINE ||
+                    kind == finding_kind::BESIDE || kind == finding_kind::REDUNDANT);
         assert_int_equal(count_of(text, "?"), 2); // in the frame only: each kind has its text
     }
 }

@@ -212,9 +212,9 @@ void completion_is_an_event_of_the_writes_before_it(void **) {
     std::vector<std::string> events;
     for (const json &event : findings[0]["history"])
         events.push_back(event["event"]);
-    assert_true(events == std::vector<std::string>(
-                              {"reg_mr", "peer_rdma_write", "data_received", "dereg_mr"}));
-    assert_int_equal(findings[0]["insert"]["before_event"].get<int>(), 3);
+    assert_true(events == std::vector<std::string>({"reg_mr", "sync_writeback", "peer_rdma_write",
+                                                    "data_received", "dereg_mr"}));
+    assert_int_equal(findings[0]["insert"]["before_event"].get<int>(), 4);
     assert_string_equal(findings[0]["after"]["description"].get<std::string>().c_str(),
                         "the completion polled");
     assert_true(findings[0]["after"]["stack"].size() >= 1);

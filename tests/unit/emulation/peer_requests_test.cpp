@@ -251,7 +251,9 @@ void unsynced_write_of_equal_bytes_is_possible_finding(void **) {
     for (const bool is_known : {false, true})
         for (const bool is_synced : {false, true})
             for (const bool at_exit : {false, true}) {
-                test_cache cache;
+                settings config;
+                config.strict = true;
+                test_cache cache(config);
                 const program_pages pages(1);
                 std::uint32_t mr_number = 0;
                 const auto device = cache.add_mr(pages.part(0, pages.size), &mr_number);
