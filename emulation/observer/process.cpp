@@ -43,24 +43,51 @@ void start_background_thread() {
     std::thread(run_background_thread).detach();
 }
 
-/// Reports what only the end of the process shows. Returns the number of all findings.
-std::size_t report_end() noexcept {
+/// Whether there are findings that only the end of the process shows.
+bool find_at_end() noexcept {
     peer_ipc::close_slot();
-    process_state().cache.on_process_end();
+    return process_state().cache.on_process_end();
+}
+
+/// Returns the number of all findings.
+std::size_t report_end() noexcept {
+    process_state().cache.report_process_end();
     process_state().cache.unlink_shm();
     return process_state().log.write_summary();
 }
 
-/// Handler of atexit(), called before the program's destructors free registered memory, and of
-/// at_quick_exit().
-void report_at_exit() noexcept {
-    if (!has_process_state()) // a child of fork() that opened no device
-        return;
+/// Reports, and ends the process if the settings have a status for findings.
+void report_and_exit() noexcept {
     const std::size_t num_findings = report_end();
     if (num_findings == 0 || process_state().config.exit_status == 0)
         return;
     std::fflush(nullptr);
     _exit(process_state().config.exit_status);
+}
+
+bool is_report_due = false; ///< the destructors of the program run; changed by exit()'s thread
+
+/// Handler of atexit(), called before the program's destructors free registered memory. They may
+/// sync it, too: then what was found is reported after them.
+void report_at_exit() noexcept {
+    if (!has_process_state()) // a child of fork() that opened no device
+        return;
+    is_report_due = find_at_end();
+    if (!is_report_due)
+        report_and_exit();
+}
+
+[[gnu::destructor]] void report_after_destructors() noexcept {
+    if (is_report_due && has_process_state())
+        report_and_exit();
+}
+
+/// Handler of at_quick_exit(): there are no destructors.
+void report_at_quick_exit() noexcept {
+    if (!has_process_state())
+        return;
+    find_at_end();
+    report_and_exit();
 }
 
 std::mutex start_mutex;
@@ -73,11 +100,14 @@ void start_process(const settings &config) {
     if (is_started)
         return;
     static const bool has_handlers =
-        std::atexit(report_at_exit) == 0 && std::at_quick_exit(report_at_exit) == 0;
+        std::atexit(report_at_exit) == 0 && std::at_quick_exit(report_at_quick_exit) == 0;
     static_cast<void>(has_handlers);
     if (process_state().cache.needs_thread())
         start_background_thread(); // throws if the process may have no more threads
-    report_before_end_by_signal([]() noexcept { report_end(); });
+    report_before_end_by_signal([]() noexcept {
+        find_at_end();
+        report_end();
+    });
     is_started = true;
     if (config.mode != cache_mode::PASSTHROUGH)
         peer_ipc::open_slot();

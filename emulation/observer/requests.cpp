@@ -160,8 +160,6 @@ void complete_requests(const completion &polled) {
     const auto completed = requests.take(polled.completed->queue, polled.completed->number);
     if (completed)
         complete_sinks(*completed, num_bytes_written(polled, is_receive));
-    if (polled.wc.status == IBV_WC_SUCCESS)
-        process_state().cache.on_completion();
     if (polled.wc.status == IBV_WC_SUCCESS && (is_receive || completed))
         process_state().cache.on_data_received();
 }

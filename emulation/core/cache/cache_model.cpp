@@ -173,6 +173,7 @@ void cache_model::remove_mr(std::uint32_t mr_number) {
         return line.extent->shared != nullptr ? page_store_.is_last_ref(*line.extent, line.addr)
                                               : !mrs_.has_other(mr_number, line.range());
     };
+    at_process_end_.drop_findings(lines); // they are found again
     { // reports name the writes, which are forgotten after this block
         const range_set known_writes = find_known_writes(lines);
         line_reporter stale_lines(*this, nullptr), discarded(*this, nullptr);
@@ -216,7 +217,9 @@ bool cache_model::report_if_stale(const cache_line &line, const range_set &known
         config_.strict && line.extent->shared == nullptr && known_writes.overlaps(line.range());
     if (!is_dirty(line) && (is_stale || is_unsynced)) {
         stale_lines.add(stale_kind(line), line,
-                        is_stale ? finding_doubt::MAYBE_UNREAD : finding_doubt::SAME_BYTES);
+                        !is_stale              ? finding_doubt::SAME_BYTES
+                        : knows_of_write(line) ? finding_doubt::NONE
+                                               : finding_doubt::MAYBE_UNREAD);
         return true;
     }
     if (!is_stale)
@@ -285,6 +288,7 @@ void cache_model::writeback_invalidate_range(event_kind kind, addr_range range,
     conflicts.report_pending(); // before forget_writes(): it names the write
     unsynced.report_pending();
     const addr_range lines = round_out(range, config_.line_size);
+    at_process_end_.drop_findings(lines);
     writes_.for_each(lines, [&](const recorded_write &write) {
         marks_.make_defined(intersection(write.range, lines));
     });
@@ -361,10 +365,10 @@ void cache_model::fetch_sink(addr_range bytes) {
     });
 }
 
-/// When the process ends, which deregisters all its memory: reports lines that the device wrote and
-/// the program never fetched, and discards changes of shared memory. No process sees private memory
-/// any more.
-void cache_model::on_process_end() {
+/// When the process begins to end, which deregisters all its memory: finds lines that the device
+/// wrote and the program never fetched, and discards changes of shared memory. No process sees
+/// private memory any more.
+bool cache_model::on_process_end() {
     const lock_guard guard(mutex_);
     std::map<std::uintptr_t, std::uintptr_t> end_by_begin;
     for (std::size_t i = 0; i < mrs_.size(); ++i) {
@@ -376,7 +380,8 @@ void cache_model::on_process_end() {
     for (const auto &[begin, end] : end_by_begin) {
         const addr_range pages = round_out({begin, end}, page_size());
         const range_set known_writes = find_known_writes(pages);
-        line_reporter stale_lines(*this, nullptr), discarded(*this, nullptr);
+        line_reporter stale_lines(*this, nullptr, &at_process_end_),
+            discarded(*this, nullptr, &at_process_end_);
         visit_lines_as_event(event_kind::EXIT,
                              {std::max(visited_end, pages.begin), std::max(visited_end, pages.end)},
                              {}, [&](cache_line &line) {
@@ -390,6 +395,11 @@ void cache_model::on_process_end() {
                              });
         visited_end = std::max(visited_end, pages.end);
     }
+    return at_process_end_.has_findings();
+}
+
+void cache_model::report_process_end() {
+    report_posted(at_process_end_);
 }
 
 } // namespace coherdma::emulation

@@ -40,7 +40,6 @@ struct recorded_write {
     bool marked = false;          ///< for a memory checker
     bool is_local = false;        ///< of a request of the program; else of a peer
     std::uint64_t number = 0;     ///< of a request that may not be posted; else 0
-    std::uint64_t num_completions_before = 0; ///< value of num_completions_
     /// Of the first completion since by which the program may know of the write.
     std::optional<stack_trace> completion{};
 };
@@ -66,6 +65,8 @@ class unposted_checks {
 
     /// False: there are too many.
     bool add(const finding &);
+    /// Those that have one of these lines.
+    void drop_findings(addr_range lines);
 
     std::vector<unreported> findings_;
     std::vector<unposted_write> writes_;
@@ -145,17 +146,17 @@ class cache_model {
     /// At each post and poll: moves or poisons lines if the mode does so. found_completions: it was
     /// a poll that did, so that the program may know of more writes.
     void on_post_or_poll(bool found_completions = false);
-    /// After each completion without an error: the program may know of all earlier requests.
-    void on_completion() noexcept { num_completions_.fetch_add(1, std::memory_order_relaxed); }
     /// After a completion with data, which may be a message that a peer has written: marks what it
     /// wrote.
     void on_data_received();
     /// Whether a thread must call run_background_step() from time to time.
     [[nodiscard]] bool needs_thread() const noexcept;
     void run_background_step();
-    /// When the process ends: reports lines that the device wrote and the program never fetched,
-    /// and discards changes of shared memory.
-    void on_process_end();
+    /// When the process begins to end: finds lines that the device wrote and the program never
+    /// fetched, and discards changes of shared memory. Returns whether there are findings; they are
+    /// reported by report_process_end(), as destructors may still sync or deregister the memory.
+    bool on_process_end();
+    void report_process_end();
     /// After on_process_end().
     void unlink_shm() noexcept { page_store_.unlink_shm(); }
 
@@ -196,6 +197,7 @@ class cache_model {
     std::optional<recorded_write> record_write(recorded_write);
     void record_data_received();
     void forget_writes(addr_range);
+    [[nodiscard]] bool knows_of_write(const cache_line &) const;
     [[nodiscard]] range_set find_known_writes(addr_range lines) const;
     void forget_never_synced(addr_range bytes);
     [[nodiscard]] bool was_filled_before_registration(const cache_line &, addr_range bytes) const;
@@ -225,7 +227,7 @@ class cache_model {
     mr_table mrs_;
     recent_ranges<recorded_write> writes_;            ///< pending: those that are not poisoned
     std::atomic<bool> has_unpoisoned_writes_ = false; ///< of these; changed with mutex_
-    std::atomic<std::uint64_t> num_completions_ = 0;  ///< that the program has polled
+    unposted_checks at_process_end_;                  ///< findings that are not reported yet
     range_set never_synced_; ///< lines that no sync has had since their pages were registered
     std::uint64_t next_write_number_ = 1;
     event_history history_;

@@ -109,7 +109,7 @@ std::optional<finding_doubt> cache_model::unsynced_sink_doubt(const cache_line &
     if (write == nullptr || !write->is_local || intersection(write->range, bytes).empty())
         return std::nullopt;
     if (line.is_stale())
-        return finding_doubt::MAYBE_UNREAD;
+        return finding_doubt::NONE;
     return config_.strict ? std::optional(finding_doubt::SAME_BYTES) : std::nullopt;
 }
 

@@ -98,7 +98,6 @@ void cache_model::drop_unposted(unposted_checks &checks) {
 /// Remembers memory that a request writes, until the program fetches it; replaces the write of the
 /// same range, and returns that.
 std::optional<recorded_write> cache_model::record_write(recorded_write added) {
-    added.num_completions_before = num_completions_.load(std::memory_order_relaxed);
     const bool is_poisoned = config_.mode != cache_mode::POISON || added.is_local;
     auto replaced = writes_.add(std::move(added), !is_poisoned);
     has_unpoisoned_writes_ = writes_.has_pending();
@@ -134,15 +133,19 @@ void cache_model::forget_writes(addr_range range) {
     has_unpoisoned_writes_ = writes_.has_pending();
 }
 
-/// The lines that were written by requests of which the program may know, since it has polled a
-/// completion after them, that it has not synced since, and that no finding has named.
+/// Whether the program may know of the last write of the line: it has polled its completion, or a
+/// message after it.
+bool cache_model::knows_of_write(const cache_line &line) const {
+    const recorded_write *const write = find_last_write(line.range());
+    return write != nullptr && write->completion;
+}
+
+/// The lines that were written by requests of which the program may know, that it has not synced
+/// since, and that no finding has named.
 range_set cache_model::find_known_writes(addr_range lines) const {
-    // Relaxed: the peer's request was recorded before it was posted, so before its completion.
-    const std::uint64_t num_completions = num_completions_.load(std::memory_order_relaxed);
     range_set known;
     writes_.for_each(lines, [&](const recorded_write &write) {
-        if (!write.reported && !write.was_in_conflict &&
-            (write.is_local || num_completions > write.num_completions_before))
+        if (!write.reported && !write.was_in_conflict && write.completion)
             known.add(intersection(round_out(write.range, config_.line_size), lines));
     });
     return known;

@@ -70,6 +70,12 @@ void line_reporter::report_pending() {
         cache_.log_.report(completed);
 }
 
+void unposted_checks::drop_findings(addr_range lines) {
+    std::erase_if(findings_, [=](const unreported &each) {
+        return !intersection(each.found.range, lines).empty();
+    });
+}
+
 bool unposted_checks::add(const finding &added) {
     if (findings_.size() == MAX_FINDINGS)
         return false;

@@ -197,4 +197,10 @@ class test_cache {
     std::size_t num_read_ = 0;
 };
 
+/// The process ends, without destructors.
+inline void end_process(test_cache &cache) {
+    cache->on_process_end();
+    cache->report_process_end();
+}
+
 } // namespace emulation_test

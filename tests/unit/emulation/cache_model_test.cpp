@@ -37,7 +37,7 @@ void add_mr_copies_memory_to_device(void **) {
             sync(cache, pages.part(0, pages.size));
             assert_memory_equal(device->copy_of(pages.bytes), pages.bytes, pages.size);
         }
-        cache->on_process_end();
+        end_process(cache);
         assert_int_equal(cache.new_findings().size(), 0);
     }
 }
@@ -222,7 +222,7 @@ void check_readable_finds_unmapped_memory(void **) {
     assert_int_equal(cache->check_readable(ranges, 2, &bad_addr), EFAULT);
     assert_int_equal(bad_addr, pages.begin() + PAGE);
     sync_invalidate(cache, pages.part(0, pages.size)); // does not crash
-    cache->on_process_end();
+    end_process(cache);
     cache->remove_mr(1);
     assert_int_equal(cache->memory_bytes(), 0);
 }
@@ -300,7 +300,7 @@ void stale_line_is_reported_at_removal_and_exit(void **) {
         pages.bytes[LINE_OFFSET + 257] = CPU_DATA; // a conflict without a sync
         const unsigned char old = pages.bytes[LINE_OFFSET + 5];
         if (at_exit)
-            cache->on_process_end();
+            end_process(cache);
         else
             cache->remove_mr(mr_number);
         const auto findings = cache.new_findings();
@@ -314,6 +314,27 @@ void stale_line_is_reported_at_removal_and_exit(void **) {
     }
 }
 
+/// The destructors of the program run after the exit handlers: what they sync is no finding, what
+/// they deregister is one.
+void destructor_may_sync_after_the_process_began_to_end(void **) {
+    for (const bool is_synced : {false, true})
+        for (const bool is_deregistered : {false, true}) {
+            test_cache cache;
+            const program_pages pages(1);
+            std::uint32_t mr_number = 0;
+            const auto device = cache.add_mr(pages.part(0, pages.size), &mr_number);
+            *device->copy_of(pages.bytes + LINE_OFFSET) = DEVICE_DATA;
+            assert_true(cache->on_process_end());
+            assert_int_equal(cache.new_findings().size(), 0);
+            if (is_synced)
+                sync_invalidate(cache, pages.part(LINE_OFFSET, 1));
+            if (is_deregistered)
+                cache->remove_mr(mr_number);
+            cache->report_process_end();
+            assert_int_equal(cache.new_findings().size(), is_synced ? 0 : 1);
+        }
+}
+
 /// Once for all MRs with the line.
 void stale_line_is_reported_once(void **) {
     test_cache cache;
@@ -324,7 +345,7 @@ void stale_line_is_reported_once(void **) {
     *device->copy_of(pages.bytes + LINE_OFFSET + 5) = DEVICE_DATA;
     *device->copy_of(pages.bytes + LINE_OFFSET + 640) = DEVICE_DATA;
     *device->copy_of(pages.bytes + 2 * PAGE - 1) = DEVICE_DATA;
-    cache->on_process_end();
+    end_process(cache);
     assert_int_equal(cache.new_findings().size(), 3);
 }
 
@@ -424,6 +445,7 @@ int main() {
         cmocka_unit_test(overlapping_mrs_share_pages),
         cmocka_unit_test(remove_mr_frees_all_pages),
         cmocka_unit_test(stale_line_is_reported_at_removal_and_exit),
+        cmocka_unit_test(destructor_may_sync_after_the_process_began_to_end),
         cmocka_unit_test(stale_line_is_reported_once),
         cmocka_unit_test(discarding_dereg_reports_dirty_lines),
         cmocka_unit_test(redundant_sync_is_reported),

@@ -70,7 +70,7 @@ void poison_mode_poisons_stale_bytes(void **) {
         assert_int_equal(*device->copy_of(pages.bytes + LINE_OFFSET + 4), DEVICE_DATA);
         sync_invalidate(cache, range);
         assert_memory_equal(pages.bytes, device->copy_of(pages.bytes), pages.size);
-        cache->on_process_end();
+        end_process(cache);
         assert_int_equal(cache.new_findings().size(), 0);
     }
 }

@@ -258,14 +258,14 @@ void unsynced_write_of_equal_bytes_is_possible_finding(void **) {
                 std::uint32_t mr_number = 0;
                 const auto device = cache.add_mr(pages.part(0, pages.size), &mr_number);
                 const addr_range written = pages.part(LINE_OFFSET, 8);
-                cache->on_completion(); // of an earlier request
+                cache->on_data_received(); // of an earlier request
                 cache->check_peer_rdma_write(written, peer_request("a"));
                 if (is_known)
-                    cache->on_completion();
+                    cache->on_data_received();
                 if (is_synced)
                     cache->sync_invalidate(&written, 1);
                 if (at_exit)
-                    cache->on_process_end();
+                    end_process(cache);
                 else
                     cache->remove_mr(mr_number);
                 const auto findings = cache.new_findings();

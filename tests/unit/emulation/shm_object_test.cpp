@@ -98,8 +98,8 @@ void check_shared_lines(test_cache &cache, test_cache &other, const shared_pages
     sync_invalidate(other, pages.part(1, LINE_OFFSET + 64, 1));
     assert_int_equal(pages.bytes[0][LINE_OFFSET + 64], DEVICE_DATA);
     sync_invalidate(cache, pages.part(0, LINE_OFFSET + 64, 1));
-    cache->on_process_end();
-    other->on_process_end();
+    end_process(cache);
+    end_process(other);
     assert_int_equal(cache.new_findings().size(), 0);
     assert_int_equal(other.new_findings().size(), 0);
 }
@@ -149,10 +149,10 @@ void last_process_reports_stale_line(void **) {
         test_cache other;
         const auto same = other.add_mr(pages.part(1, 0, PAGE));
         *device->copy_of(pages.bytes[0] + LINE_OFFSET) = DEVICE_DATA;
-        cache->on_process_end();
+        end_process(cache);
         assert_int_equal(cache.new_findings().size(), 0);
     }
-    cache->on_process_end();
+    end_process(cache);
     assert_int_equal(cache.new_findings().size(), 1);
 }
 
@@ -174,11 +174,11 @@ void last_process_discards_changes(void **) {
     {
         test_cache other(config);
         const auto same = other.add_mr(pages.part(1, 0, 64));
-        other->on_process_end();
+        end_process(other);
         assert_int_equal(other.new_findings().size(), 0);
         assert_int_equal(pages.bytes[0][LINE_OFFSET], CPU_DATA);
     }
-    cache->on_process_end();
+    end_process(cache);
     const auto findings = cache.new_findings();
     assert_int_equal(findings.size(), 1);
     assert_string_equal(findings[0]["kind"].get<std::string>().c_str(), "discarded");
