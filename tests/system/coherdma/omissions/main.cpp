@@ -44,6 +44,8 @@ const char *name_of(expected result) noexcept {
         return "any";
     case expected::UNKNOWN:
         return "unknown";
+    case expected::HARMLESS:
+        return "harmless";
     case expected::NONE:
         return "none";
     }

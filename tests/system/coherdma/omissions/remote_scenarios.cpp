@@ -85,13 +85,12 @@ const scenario READS[] = {
     {"read-stored-by-other-process", CERTAIN, CERTAIN,
      [](stage &t) {
          t.register_memory();
-         stage::store_in_child(data_of(t), 1);
+         stage::do_in_child([&t] { stage::store(data_of(t), 1); });
          t.sync_unless_omitted(BEFORE_READ, data_of(t));
          t.expect_peer_reads(data_of(t), 1);
      },
      scenario::SHARED},
-    // A store that changes nothing is not seen, and cannot be lost.
-    {"read-stored-same-bytes", UNKNOWN, UNKNOWN,
+    {"read-stored-same-bytes", HARMLESS, HARMLESS, // which the device has already
      [](stage &t) {
          t.register_memory();
          stage::store(data_of(t), 1);
@@ -133,7 +132,7 @@ const scenario READS[] = {
          t.expect_peer_reads(data_of(t), 1);
      }},
     // User programs cannot invalidate a line without writing it back, so this call writes it back.
-    {"read-for_cpu-instead", UNKNOWN, UNKNOWN,
+    {"read-for_cpu-instead", HARMLESS, HARMLESS,
      [](stage &t) {
          t.register_memory();
          stage::store(data_of(t), 1);
@@ -141,7 +140,7 @@ const scenario READS[] = {
          t.expect_peer_reads(data_of(t), 1);
      }},
     // Both calls write lines back.
-    {"read-for_device-instead", UNKNOWN, UNKNOWN,
+    {"read-for_device-instead", HARMLESS, HARMLESS,
      [](stage &t) {
          t.register_memory();
          stage::store(data_of(t), 1);
@@ -185,6 +184,18 @@ const scenario READS[] = {
          if (t.omits())
              check(coherdma_batch_end(&batch), "the batch");
      }},
+    {"read-call-failed", CERTAIN, CERTAIN, // it has no effect, and its result is not looked at
+     [](stage &t) {
+         const coherdma_range list[] = {range_of(data_of(t)),
+                                        {.addr = data_of(t).data(), .length = SIZE_MAX}};
+         t.register_memory();
+         stage::store(data_of(t), 1);
+         const int error = coherdma_sync_before_read(t.owner().device(), list, t.omits() ? 2 : 1);
+         if ((error != 0) != t.omits())
+             throw failure(concat("a sync returned ", error));
+         t.expect_finding(BEFORE_READ, data_of(t));
+         t.expect_peer_reads(data_of(t), 1);
+     }},
     {"read-of-two-mrs", CERTAIN, CERTAIN,
      [](stage &t) {
          t.register_memory();
@@ -225,6 +236,39 @@ const scenario READS[] = {
              t.sync(BEFORE_READ, data_of(t));
          t.expect_peer_reads(data_of(t), 0);
      }},
+    {"read-synced-before-registration", NONE, NONE, // the sync needs no registration
+     [](stage &t) {
+         stage::store(data_of(t), 1);
+         t.sync(BEFORE_READ, data_of(t));
+         t.register_memory();
+         if (!t.omits())
+             t.sync(BEFORE_READ, data_of(t));
+         t.expect_peer_reads(data_of(t), 1);
+     }},
+    {"read-registered-again", NONE, NONE, // nothing was stored since the last sync
+     [](stage &t) {
+         t.register_memory();
+         stage::store(data_of(t), 1);
+         t.sync(BEFORE_READ, data_of(t));
+         t.deregister_memory();
+         t.register_memory();
+         if (!t.omits())
+             t.sync(BEFORE_READ, data_of(t));
+         t.expect_peer_reads(data_of(t), 1);
+     }},
+    {"read-synced-by-child", NONE, NONE, // which has inherited the handle
+     [](stage &t) {
+         t.register_memory();
+         stage::do_in_child([&t] {
+             stage::store(data_of(t), 1);
+             if (t.omits())
+                 t.sync(BEFORE_READ, data_of(t));
+         });
+         if (!t.omits())
+             t.sync(BEFORE_READ, data_of(t));
+         t.expect_peer_reads(data_of(t), 1);
+     },
+     scenario::SHARED},
     {"read-twice", NONE, NONE, // one sync suffices
      [](stage &t) {
          t.register_memory();
@@ -322,7 +366,7 @@ const scenario READS[] = {
          t.expect(both_halves_of(t), 2);
      }},
     // Both calls write lines back.
-    {"write-before-before_read-instead", UNKNOWN, UNKNOWN,
+    {"write-before-before_read-instead", HARMLESS, HARMLESS,
      [](stage &t) {
          t.register_memory();
          stage::store(data_of(t), 1);
@@ -459,8 +503,33 @@ const scenario READS[] = {
          t.sync_unless_omitted(AFTER_WRITE, data_of(t));
          t.expect(data_of(t), 2);
      }},
+    {"write-after-batch_add-of-other-phase", CERTAIN, CERTAIN,
+     [](stage &t) {
+         const coherdma_range range = range_of(data_of(t));
+         coherdma_batch batch;
+         t.register_memory();
+         t.peer_writes(data_of(t), 2);
+         coherdma_batch_begin(&batch, t.owner().device());
+         coherdma_batch_add(&batch, &range, 1,
+                            t.omits() ? COHERDMA_BEFORE_READ : COHERDMA_AFTER_WRITE);
+         check(coherdma_batch_end(&batch), "the batch");
+         t.expect_finding(AFTER_WRITE, data_of(t));
+         t.expect(data_of(t), 2);
+     }},
+    // Loads are not seen: these are the calls of a program that does not look at the first data.
+    {"write-after-first-of-two-looks", UNKNOWN, UNKNOWN,
+     [](stage &t) {
+         t.register_memory();
+         t.peer_writes(data_of(t), 2);
+         if (!t.omits())
+             t.sync(AFTER_WRITE, data_of(t));
+         t.expect(data_of(t), 2);
+         t.peer_writes(data_of(t), 3);
+         t.sync(AFTER_WRITE, data_of(t));
+         t.expect(data_of(t), 3);
+     }},
     // Both calls write lines back and invalidate them.
-    {"write-after-for_cpu-instead", UNKNOWN, UNKNOWN,
+    {"write-after-for_cpu-instead", HARMLESS, HARMLESS,
      [](stage &t) {
          t.register_memory();
          t.peer_writes(data_of(t), 2);

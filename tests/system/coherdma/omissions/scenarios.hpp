@@ -14,7 +14,8 @@ enum class expected : std::uint8_t {
     CERTAIN,  ///< a finding, with certainty
     POSSIBLE, ///< a finding, with doubt
     ANY,      ///< a finding
-    UNKNOWN,  ///< none, though a call is wrong: coherdma-emulate(7) says so
+    UNKNOWN,  ///< none, though a call is missing: coherdma-emulate(7) says so
+    HARMLESS, ///< none: the wrong call has the effect of the right one
     NONE,     ///< none, since no call is wrong
 };
 

@@ -98,14 +98,15 @@ void stage::store(bytes data, int value) {
     asm volatile("" : : "r"(data.data()) : "memory");
 }
 
-void stage::store_in_child(bytes data, int value) {
+void stage::do_in_child(const std::function<void()> &function) {
     const pid_t child = fork();
     check(child < 0 ? -1 : 0, "fork");
     if (child == 0) {
-        store(data, value);
+        function();
         _exit(0);
     }
-    check(waitpid(child, nullptr, 0) == child ? 0 : -1, "wait for the child");
+    int status = 0;
+    check(waitpid(child, &status, 0) == child && status == 0 ? 0 : -1, "the child");
 }
 
 void stage::report_wrong(std::uint64_t actual, std::uint64_t expected) {

@@ -70,8 +70,8 @@ class stage {
     // -- stores and loads of the owner
 
     static void store(bytes data, int value);
-    /// By another process, which shares the memory.
-    static void store_in_child(bytes data, int value);
+    /// In a child of fork(), which has ended then.
+    static void do_in_child(const std::function<void()> &function);
     void expect(bytes data, int value);
     void expect_number(bytes data, std::uint64_t value);
 
