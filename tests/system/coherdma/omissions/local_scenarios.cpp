@@ -60,6 +60,16 @@ const scenario SCENARIOS[] = {
          stage::store(message_of(t), 1);
          t.send_to_peer(message_of(t), 1, IBV_SEND_INLINE);
      }},
+    {"send-of-two-sges", CERTAIN, CERTAIN,
+     [](stage &t) {
+         const bytes first = t.part(100, 10), second = t.part(1000, 20);
+         t.register_memory();
+         stage::store(first, 1);
+         stage::store(second, 1);
+         t.sync(DEVICE_READS, first);
+         t.sync_unless_omitted(DEVICE_READS, second);
+         t.send_both_to_peer(first, second, 1);
+     }},
     {"write-source", CERTAIN, CERTAIN,
      [](stage &t) {
          t.register_memory();
@@ -228,6 +238,16 @@ const scenario SCENARIOS[] = {
                         t.part(640, 512));
          t.expect(t.part(128, 1024), 2);
      }},
+    // The device may have written a part; here it has not, as the bytes show.
+    {"read-sink-after-error", UNKNOWN, UNKNOWN,
+     [](stage &t) {
+         t.register_memory();
+         t.sync(DEVICE_WRITES, t.part(100, 700));
+         t.read_without_permission(t.part(100, 700));
+         t.sync_unless_omitted(DEVICE_WROTE, t.part(100, 700));
+         t.expect(t.part(100, 700), 0);
+     },
+     scenario::ENDS_CONNECTION},
     {"atomic-sink-before", CERTAIN, CERTAIN,
      [](stage &t) {
          t.register_memory();

@@ -58,9 +58,9 @@ std::span<const scenario> scenarios(bool local) noexcept {
 
 /// "alone" or "strict": a process of its own runs it, with that option.
 const char *run_of(const scenario &each) noexcept {
-    return (each.needs & scenario::STRICT) != 0    ? "strict"
-           : (each.needs & scenario::AT_EXIT) != 0 ? "alone"
-                                                   : "";
+    return (each.needs & scenario::STRICT) != 0  ? "strict"
+           : (each.needs & scenario::ALONE) != 0 ? "alone"
+                                                 : "";
 }
 
 void print_list(bool iwarp, bool local) {

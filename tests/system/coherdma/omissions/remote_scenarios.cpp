@@ -37,6 +37,13 @@ const scenario READS[] = {
          t.sync_unless_omitted(BEFORE_READ, data_of(t));
          t.expect_peer_reads(data_of(t), 1);
      }},
+    {"read-stored-before-registration-of-two-pages", POSSIBLE, CERTAIN,
+     [](stage &t) {
+         stage::store(t.two_pages(), 1);
+         t.register_memory(t.two_pages());
+         t.sync_unless_omitted(BEFORE_READ, t.two_pages());
+         t.expect_peer_reads(t.two_pages(), 1);
+     }},
     {"read-stored-after-registration", CERTAIN, CERTAIN,
      [](stage &t) {
          t.register_memory();
@@ -78,6 +85,15 @@ const scenario READS[] = {
          stage::store(data_of(t), 1);
          t.sync(BEFORE_READ, data_of(t));
          t.expect_peer_reads(data_of(t), 1);
+         stage::store(data_of(t), 2);
+         t.sync_unless_omitted(BEFORE_READ, data_of(t));
+         t.expect_peer_reads(data_of(t), 2);
+     }},
+    {"read-stored-over-written", CERTAIN, CERTAIN,
+     [](stage &t) {
+         t.register_memory();
+         t.peer_writes(data_of(t), 1);
+         t.sync(AFTER_WRITE, data_of(t));
          stage::store(data_of(t), 2);
          t.sync_unless_omitted(BEFORE_READ, data_of(t));
          t.expect_peer_reads(data_of(t), 2);
@@ -229,6 +245,23 @@ const scenario READS[] = {
          t.expect_peer_reads(data_of(t), 1);
      },
      scenario::ROCE},
+    {"read-written-by-peer", NONE, NONE, // the CPU has no part in it
+     [](stage &t) {
+         t.register_memory();
+         t.peer_writes(data_of(t), 1);
+         if (!t.omits())
+             t.sync(AFTER_WRITE, data_of(t));
+         t.expect_peer_reads(data_of(t), 1);
+         t.sync(AFTER_WRITE, data_of(t));
+         t.expect(data_of(t), 1);
+     }},
+    {"read-after_write-instead", HARMLESS, HARMLESS,
+     [](stage &t) {
+         t.register_memory();
+         stage::store(data_of(t), 1);
+         t.sync(t.omits() ? AFTER_WRITE : BEFORE_READ, data_of(t));
+         t.expect_peer_reads(data_of(t), 1);
+     }},
     {"read-not-stored", NONE, NONE,
      [](stage &t) {
          t.register_memory();
@@ -365,6 +398,17 @@ const scenario READS[] = {
          t.sync(AFTER_WRITE, both_halves_of(t));
          t.expect(both_halves_of(t), 2);
      }},
+    {"write-before-line-of-other-memory", CERTAIN, CERTAIN, // which is not registered
+     [](stage &t) {
+         const bytes target = t.part(0, 1000), other = t.part(1000, 24);
+         t.register_memory(target);
+         stage::store(other, 1);
+         t.sync_unless_omitted(BEFORE_WRITE, other);
+         t.peer_writes(target, 2);
+         t.sync(AFTER_WRITE, target);
+         t.expect(target, 2);
+         t.expect(other, 1);
+     }},
     // Both calls write lines back.
     {"write-before-before_read-instead", HARMLESS, HARMLESS,
      [](stage &t) {
@@ -420,6 +464,16 @@ const scenario READS[] = {
          t.peer_writes(data_of(t), 3);
          t.sync_unless_omitted(AFTER_WRITE, data_of(t));
          t.expect(data_of(t), 3);
+     }},
+    {"write-after-second-part-of-line", CERTAIN, CERTAIN,
+     [](stage &t) {
+         t.register_memory();
+         t.peer_writes(t.part(128, 20), 2);
+         t.sync(AFTER_WRITE, t.part(128, 20));
+         t.expect(t.part(128, 20), 2);
+         t.peer_writes(t.part(148, 20), 3);
+         t.sync_unless_omitted(AFTER_WRITE, t.part(148, 20));
+         t.expect(t.part(148, 20), 3);
      }},
     {"write-after-same-bytes", POSSIBLE, POSSIBLE,
      [](stage &t) {

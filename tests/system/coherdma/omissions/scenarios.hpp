@@ -24,11 +24,12 @@ struct scenario {
     expected on_fresh_page, on_registered_page;
     void (*run)(stage &);
     enum : unsigned {
-        ROCE = 1,                 ///< iWARP does not have the operation
-        SHARED = 2,               ///< the memory is shared with children
-        AT_EXIT = 4,              ///< finish_at_exit() follows, in a static destructor
-        STRICT = 8,               ///< COHERDMA_EMULATE_OPTIONS=strict
-        ALONE = AT_EXIT | STRICT, ///< a process of its own runs it
+        ROCE = 1,    ///< iWARP does not have the operation
+        SHARED = 2,  ///< the memory is shared with children
+        AT_EXIT = 4, ///< finish_at_exit() follows, in a static destructor
+        STRICT = 8,  ///< COHERDMA_EMULATE_OPTIONS=strict
+        ENDS_CONNECTION = 16,
+        ALONE = AT_EXIT | STRICT | ENDS_CONNECTION, ///< a process of its own runs it
     };
     unsigned needs = 0;
 };

@@ -116,6 +116,22 @@ void side::post_unsignaled(ibv_wr_opcode opcode, bytes buffer, std::uint32_t lke
     check(endpoint_.post_send(wr), "post a request");
 }
 
+ibv_wc_status side::post_failing(ibv_wr_opcode opcode, bytes buffer, std::uint32_t lkey,
+                                 remote_memory target) const {
+    post_unsignaled(opcode, buffer, lkey, target); // an error is always signaled
+    const auto wc = endpoint_.send_cq.wait_completion(verbs_test::trial_timeout());
+    if (!wc)
+        throw failure("no completion with an error");
+    return wc->status;
+}
+
+void side::post_both(bytes first, bytes second, std::uint32_t lkey) const {
+    std::array<ibv_sge, 2> list = {sge_of(first, lkey), sge_of(second, lkey)};
+    ibv_send_wr wr = make_wr(IBV_WR_SEND, list[0], {});
+    wr.num_sge = list.size();
+    post(wr);
+}
+
 void side::post_atomic(ibv_wr_opcode opcode, bytes buffer, std::uint32_t lkey, remote_memory target,
                        std::uint64_t compare_or_add, std::uint64_t swap) const {
     ibv_sge sge = sge_of(buffer, lkey);

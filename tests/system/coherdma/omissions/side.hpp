@@ -67,6 +67,11 @@ class side {
     /// Does not wait: a request that is posted later completes behind it.
     void post_unsignaled(ibv_wr_opcode opcode, bytes buffer, std::uint32_t lkey,
                          remote_memory target) const;
+    /// Returns the status.
+    ibv_wc_status post_failing(ibv_wr_opcode opcode, bytes buffer, std::uint32_t lkey,
+                               remote_memory target) const;
+    /// A Send with two SGEs.
+    void post_both(bytes first, bytes second, std::uint32_t lkey) const;
     void post_atomic(ibv_wr_opcode opcode, bytes buffer, std::uint32_t lkey, remote_memory target,
                      std::uint64_t compare_or_add, std::uint64_t swap) const;
     [[nodiscard]] std::uint32_t lkey() const noexcept { return endpoint_.mr->lkey; }

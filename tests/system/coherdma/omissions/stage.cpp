@@ -13,11 +13,11 @@ namespace {
 
 constexpr std::size_t PAGE = 4096, NEIGHBOR_LENGTH = 512;
 
-bytes map_page(bool is_shared) {
-    void *const page = mmap(nullptr, PAGE, PROT_READ | PROT_WRITE,
-                            (is_shared ? MAP_SHARED : MAP_PRIVATE) | MAP_ANONYMOUS, -1, 0);
-    check(page == MAP_FAILED ? -1 : 0, "mmap");
-    return {static_cast<std::byte *>(page), PAGE};
+bytes map_pages(std::size_t length, bool is_shared) {
+    void *const pages = mmap(nullptr, length, PROT_READ | PROT_WRITE,
+                             (is_shared ? MAP_SHARED : MAP_PRIVATE) | MAP_ANONYMOUS, -1, 0);
+    check(pages == MAP_FAILED ? -1 : 0, "mmap");
+    return {static_cast<std::byte *>(pages), length};
 }
 
 } // namespace
@@ -48,15 +48,20 @@ stage::stage(const char *name, side &owner, const peer_proxy &peer, page_state p
     , owner_(owner)
     , peer_(peer)
     , omits_(omits) {
-    const bytes whole = map_page(is_shared);
-    memory_ = whole.subspan(0, LENGTH);
-    std::printf("region %s %p %zu\n", name_, static_cast<void *>(memory_.data()), LENGTH);
+    const bytes pages = map_pages(2 * PAGE, is_shared);
+    memory_ = pages.subspan(PAGE, LENGTH);
+    std::printf("region %s %p %zu\n", name_, static_cast<void *>(pages.data()), PAGE + LENGTH);
     if (page == page_state::FRESH)
         return;
-    const bytes neighbor = whole.subspan(PAGE - NEIGHBOR_LENGTH);
+    const bytes neighbor = pages.subspan(2 * PAGE - NEIGHBOR_LENGTH);
     neighbor_ = check(decltype(neighbor_)(ibv_reg_mr(owner.pd(), neighbor.data(), neighbor.size(),
                                                      IBV_ACCESS_LOCAL_WRITE)),
                       "register memory on the same page");
+}
+
+bytes stage::two_pages() const {
+    constexpr std::size_t half = side::MAX_LENGTH / 2;
+    return {memory_.data() - half, 2 * half};
 }
 
 unsigned stage::access() const noexcept {
@@ -234,6 +239,14 @@ void stage::read_from_peer_unsignaled(bytes sink, int value) const {
     owner_.sync_for_cpu(other_sink);
 }
 
+void stage::read_without_permission(bytes sink) const {
+    remote_memory source = expose_at_peer(0).exposed;
+    source.rkey ^= 1U << 31;
+    const ibv_wc_status status = owner_.post_failing(IBV_WR_RDMA_READ, sink, lkey(), source);
+    if (status == IBV_WC_SUCCESS)
+        throw failure("a Read without permission succeeded");
+}
+
 void stage::write_to_peer(bytes source, int expected) {
     owner_.post(IBV_WR_RDMA_WRITE, source, lkey(), expose_at_peer(0).exposed);
     owner_.send_message(); // arrives after the Write
@@ -246,6 +259,12 @@ void stage::send_to_peer(bytes source, int expected, unsigned flags) {
     owner_.post(IBV_WR_SEND, source, lkey(), {}, flags);
     peer_answer answer = peer_.execute(command::RECEIVE);
     expect(bytes(answer.data).subspan(0, source.size()), expected);
+}
+
+void stage::send_both_to_peer(bytes first, bytes second, int expected) {
+    owner_.post_both(first, second, lkey());
+    peer_answer answer = peer_.execute(command::RECEIVE);
+    expect(bytes(answer.data).subspan(0, first.size() + second.size()), expected);
 }
 
 void stage::add_at_peer(bytes sink, std::uint64_t value) const {

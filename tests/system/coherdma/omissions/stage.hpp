@@ -48,6 +48,8 @@ class stage {
     [[nodiscard]] bytes part(std::size_t offset, std::size_t length) const {
         return memory_.subspan(offset, length);
     }
+    /// The end of a fresh page and the begin of the memory.
+    [[nodiscard]] bytes two_pages() const;
 
     // -- registration
 
@@ -104,9 +106,13 @@ class stage {
     void read_from_peer(bytes sink, int value) const;
     /// The same without a completion of its own: a later request has one.
     void read_from_peer_unsignaled(bytes sink, int value) const;
+    /// Fails, which ends the connection.
+    void read_without_permission(bytes sink) const;
     void write_to_peer(bytes source, int expected);
     /// What the peer receives must be these bytes.
     void send_to_peer(bytes source, int expected, unsigned flags = 0);
+    /// By one Send with two SGEs.
+    void send_both_to_peer(bytes first, bytes second, int expected);
     /// A fetch-and-add on memory of the peer, which had the number 0x0101...
     void add_at_peer(bytes sink, std::uint64_t value) const;
     /// A Receive of the range, which begins to wait; and then a message for it.
