@@ -367,9 +367,19 @@ void cache_model::fetch_sink(addr_range bytes) {
 
 /// When the process begins to end, which deregisters all its memory: finds lines that the device
 /// wrote and the program never fetched, and discards changes of shared memory. No process sees
-/// private memory any more.
+/// private memory any more. When it returns, findings of other threads have been reported.
 bool cache_model::on_process_end() {
-    const lock_guard guard(mutex_);
+    bool has_findings;
+    {
+        const lock_guard guard(mutex_);
+        end_all_mrs();
+        has_findings = at_process_end_.has_findings();
+    }
+    mutex_.report_all();
+    return has_findings;
+}
+
+void cache_model::end_all_mrs() {
     std::map<std::uintptr_t, std::uintptr_t> end_by_begin;
     for (std::size_t i = 0; i < mrs_.size(); ++i) {
         const addr_range range = mrs_.at_index(i).range;
@@ -395,7 +405,6 @@ bool cache_model::on_process_end() {
                              });
         visited_end = std::max(visited_end, pages.end);
     }
-    return at_process_end_.has_findings();
 }
 
 void cache_model::report_process_end() {

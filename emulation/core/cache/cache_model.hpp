@@ -8,6 +8,7 @@
 #include "checker_marks.hpp"
 #include "core/findings/event_history.hpp"
 #include "core/findings/last_syncs.hpp"
+#include "core/findings/reporting_mutex.hpp"
 #include "core/memory/range_set.hpp"
 #include "core/memory/recent_ranges.hpp"
 #include "core/settings.hpp"
@@ -53,22 +54,16 @@ class unposted_checks {
   private:
     friend class cache_model;
     friend class line_reporter;
-    struct unreported {
-        finding found;
-        std::vector<history_event> events; ///< copies, to which `found` points
-    };
     struct unposted_write {
         std::uint64_t number;
         std::optional<recorded_write> replaced;
     };
     static constexpr std::size_t MAX_FINDINGS = 256; ///< more are reported at once
 
-    /// False: there are too many.
-    bool add(const finding &);
     /// Those that have one of these lines.
     void drop_findings(addr_range lines);
 
-    std::vector<unreported> findings_;
+    std::vector<kept_finding> findings_;
     std::vector<unposted_write> writes_;
 };
 
@@ -163,7 +158,7 @@ class cache_model {
   private:
     friend class line_reporter;
     using line_visitor = std::function<void(cache_line &)>;
-    using lock_guard = std::lock_guard<std::mutex>;
+    using lock_guard = std::lock_guard<reporting_mutex>;
 
     // All these are called with mutex_.
 
@@ -210,6 +205,7 @@ class cache_model {
     void writeback_range(event_kind, addr_range, bool report_redundant);
     void writeback_invalidate_range(event_kind, addr_range, bool report_redundant);
     void writeback_local(event_kind, addr_range);
+    void end_all_mrs();
     void check_and_record_write(event_kind, addr_range, const mem_access &,
                                 finding_kind kind_if_dirty, unposted_checks *unposted);
 
@@ -222,7 +218,7 @@ class cache_model {
 
     const settings config_;
     finding_log &log_;
-    std::mutex mutex_;
+    reporting_mutex mutex_{log_};
     page_store page_store_;
     mr_table mrs_;
     recent_ranges<recorded_write> writes_;            ///< pending: those that are not poisoned

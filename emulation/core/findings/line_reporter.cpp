@@ -66,27 +66,16 @@ void line_reporter::report_pending() {
         completed.request = write->request;
     find_missing_place(completed, sync,
                        write != nullptr && write->completion ? &*write->completion : nullptr);
-    if (unposted_ == nullptr || !unposted_->add(completed))
-        cache_.log_.report(completed);
+    if (unposted_ != nullptr && unposted_->findings_.size() < unposted_checks::MAX_FINDINGS)
+        unposted_->findings_.emplace_back(std::move(completed));
+    else
+        cache_.mutex_.add(std::move(completed));
 }
 
 void unposted_checks::drop_findings(addr_range lines) {
-    std::erase_if(findings_, [=](const unreported &each) {
-        return !intersection(each.found.range, lines).empty();
+    std::erase_if(findings_, [=](const kept_finding &each) {
+        return !intersection(each.get().range, lines).empty();
     });
-}
-
-bool unposted_checks::add(const finding &added) {
-    if (findings_.size() == MAX_FINDINGS)
-        return false;
-    unreported &copy = findings_.emplace_back();
-    copy.found = added;
-    copy.events.reserve(added.history.size()); // its events stay where they are
-    for (const history_event *&event : copy.found.history) {
-        copy.events.push_back(*event);
-        event = &copy.events.back();
-    }
-    return true;
 }
 
 } // namespace coherdma::emulation
