@@ -95,10 +95,13 @@ std::shared_ptr<shm_object> shm_object::try_open(const std::string &name, std::s
     // The holder of the exclusive flock initializes the file. Exclusive to shared is not atomic:
     // another process may initialize the file in between, so it is checked under the shared lock.
     const bool is_creator = flock(fd, LOCK_EX | LOCK_NB) == 0;
-    if (!is_creator || (ftruncate(fd, 0) == 0 && ftruncate(fd, sizeof(header)) == 0))
+    int error = is_creator && ftruncate(fd, 0) != 0 ? errno : 0;
+    if (error == 0 && is_creator)
+        error = allocate_shm(fd, 0, sizeof(header));
+    if (error == 0)
         mapped = map_slot_file(fd, sizeof(header));
     if (mapped == MAP_FAILED) {
-        reason += std::strerror(errno);
+        reason += std::strerror(error != 0 ? error : errno);
         close_slot_file(fd);
         return nullptr;
     }

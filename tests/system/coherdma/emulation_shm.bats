@@ -134,6 +134,36 @@ sys.exit(max(side.wait() for side in sides) > 1)' "$1" "$BUILD/tests/system/cohe
     umount /dev/shm
 }
 
+# fill_shm: leaves no room in a /dev/shm of the test's own.
+fill_shm() {
+    dd if=/dev/zero of=/dev/shm/filler bs=4k status=none 2>/dev/null || true
+    [[ $(stat -fc %f /dev/shm) == 0 ]]
+}
+
+@test "a full /dev/shm does not end a program that registers shared memory" {
+    local program=$BUILD/tests/system/coherdma/emulation/shared
+    mount -t tmpfs -o size=64k none /dev/shm
+    fill_shm
+    run --separate-stderr timeout "${LIMIT:-120}" "$program" "$(device_fact rxe ADDRESS)"
+    umount /dev/shm
+    echo "$status: $stderr"
+    ((status <= 1)) # the data are wrong: each process has a copy of its own
+    [[ $stderr == *'as if it was private to this process: /dev/shm/'*': No space left on device'* ]]
+}
+
+@test "a /dev/shm without room for the keys of memory does not end the program" {
+    mount -t tmpfs -o size=16m none /dev/shm
+    ibv_devinfo -d "$device"
+    fill_shm
+    cd "$BATS_TEST_TMPDIR"
+    run --separate-stderr timeout "${LIMIT:-120}" "$BUILD/tests/system/coherdma/emulation/peers" "$device" \
+        "$(device_fact rxe GID_INDEX)" posted
+    umount /dev/shm
+    echo "$stderr"
+    [[ $status == 0 ]]
+    [[ $stderr == *'its keys cannot be published in /dev/shm: No space left on device'* ]]
+}
+
 @test "an ordinary user does not use a file of root" {
     shm=/dev/shm/coherdma-emulation-65534
     (umask 0 && : >"$shm")
