@@ -34,35 +34,35 @@ int check_readable(range_array ranges, std::size_t count, std::uintptr_t *bad_ad
 
 using sync_function = void (cache_model::*)(const addr_range *, std::size_t);
 
-/// A sync that has begun: like an instruction of a real cache, it has its effect at the fence after
-/// it, which a batch that is never ended does not execute.
-struct begun_sync {
-    addr_range range;
-    sync_function sync;
-};
-thread_local std::vector<begun_sync> begun_syncs;
-
-void begin_syncs(range_array ranges, std::size_t count, sync_function sync) noexcept {
-    unless_out_of_memory([&] {
-        for (std::size_t i = 0; i < count; ++i)
-            begun_syncs.push_back({.range = to_addr_range(ranges[i]), .sync = sync});
-    });
-}
-
-/// The fence after the syncs. In a child of fork() without a device there is nothing to sync.
-void end_syncs() noexcept {
-    for (const begun_sync &begun : begun_syncs)
-        if (has_process_state())
-            unless_out_of_memory([&] { (process_state().cache.*begun.sync)(&begun.range, 1); });
-    begun_syncs.clear();
-}
-
 /// Calls sync for each range; in a child of fork() without a device there is nothing to sync.
 void sync_ranges(range_array ranges, std::size_t count, sync_function sync) noexcept {
     for (std::size_t i = 0; i < count && has_process_state(); ++i) {
         const addr_range range = to_addr_range(ranges[i]);
         unless_out_of_memory([&] { (process_state().cache.*sync)(&range, 1); });
     }
+}
+
+/// Of the program's syncs that this thread has not ended with a fence: a batch may never end.
+thread_local std::vector<addr_range> begun_syncs;
+
+/// The program syncs, and the sync begins, like an instruction of a real cache: it is complete at
+/// the fence after it.
+void begin_syncs(range_array ranges, std::size_t count, sync_function sync) noexcept {
+    sync_ranges(ranges, count, sync);
+    if (!has_process_state())
+        return;
+    unless_out_of_memory([&] {
+        const std::size_t num_earlier = begun_syncs.size();
+        for (std::size_t i = 0; i < count; ++i)
+            begun_syncs.push_back(to_addr_range(ranges[i]));
+        process_state().cache.begin_syncs(&begun_syncs[num_earlier], count);
+    });
+}
+
+void end_syncs() noexcept {
+    if (has_process_state())
+        process_state().cache.end_syncs(begun_syncs.data(), begun_syncs.size());
+    begun_syncs.clear();
 }
 
 void no_fence() noexcept {}

@@ -116,14 +116,27 @@ int cache_model::add_mr(memory_region &mr, std::vector<page_mapping> &mappings) 
     int copy_error = 0;
     const auto copy_program = [&](addr_range added, page_extent &extent) {
         unsigned char *const device = extent.device + (added.begin - extent.pages.begin);
-        if (extent.shared == nullptr) // another process may sync shared memory
-            never_synced_.add(added);
         if (copy_error == 0)
             copy_error = program_memory::read(added.begin, device, added.size());
-        for (std::uintptr_t addr = added.begin; addr < added.end && copy_error == 0;
-             addr += config_.line_size)
-            stored_hash(extent, addr, config_.line_size) // of the line when both copies are equal
-                .set(hash_of(device + (addr - added.begin), config_.line_size));
+        addr_range unsynced;
+        for (addr_range line = {added.begin, added.begin + config_.line_size};
+             line.begin < added.end && copy_error == 0;
+             line = {line.end, line.end + config_.line_size}) {
+            const std::uint64_t hash =
+                hash_of(device + (line.begin - added.begin), config_.line_size);
+            // Of the line when both copies are equal.
+            stored_hash(extent, line.begin, config_.line_size).set(hash);
+            if (was_synced_line(line.begin, hash))
+                continue;
+            if (unsynced.end != line.begin) {
+                never_synced_.add(unsynced);
+                unsynced.begin = line.begin;
+            }
+            unsynced.end = line.end;
+        }
+        never_synced_.add(unsynced);
+        if (extent.shared != nullptr) // another process may sync shared memory
+            never_synced_.remove(added);
     };
     std::string reason;
     int error = page_store_.get_pages(pages, copy_program, &reason);
@@ -167,11 +180,9 @@ void cache_model::remove_mr(std::uint32_t mr_number) {
     const addr_range range = removed->range;
     const addr_range pages = round_out(range, page_size());
     const addr_range lines = round_out(range, config_.line_size);
-    // Whether no other MR has the line. Shared memory may be registered at several addresses: there
-    // the references to the page decide.
     const auto is_last_mr = [&](const cache_line &line) {
-        return line.extent->shared != nullptr ? page_store_.is_last_ref(*line.extent, line.addr)
-                                              : !mrs_.has_other(mr_number, line.range());
+        return !mrs_.has_other(mr_number, line.range()) &&
+               !page_store_.is_registered_elsewhere(*line.extent, line.addr);
     };
     at_process_end_.drop_findings(lines); // they are found again
     { // reports name the writes, which are forgotten after this block
@@ -184,6 +195,7 @@ void cache_model::remove_mr(std::uint32_t mr_number) {
             if (!page_store_.is_last_ref(*line.extent, line.addr))
                 return; // another MR or process has the page
             discard_changes(line, is_reported, discarded);
+            remember_synced_line(line);
             poisoned_.erase(line.addr);
             never_synced_.remove(line.range());
         });
@@ -193,6 +205,29 @@ void cache_model::remove_mr(std::uint32_t mr_number) {
     marks_.remove_all(lines);
     page_store_.put_pages(pages);
     mrs_.remove(mr_number);
+}
+
+/// The line is deregistered: if the program registers it again without a store to it, it needs no
+/// sync because of that.
+void cache_model::remember_synced_line(const cache_line &line) {
+    constexpr std::size_t MAX_LINES = 65536;
+    if (is_dirty(line) || never_synced_.overlaps(line.range()))
+        return;
+    if (synced_lines_.size() < MAX_LINES)
+        synced_lines_[line.addr] = line.program_hash;
+    else
+        has_forgotten_synced_lines_ = true;
+}
+
+/// Whether the line, which is being registered and has this hash, needs no sync because of earlier
+/// stores. Forgets it.
+bool cache_model::was_synced_line(std::uintptr_t line_addr, std::uint64_t hash) {
+    const auto it = synced_lines_.find(line_addr);
+    if (it == synced_lines_.end())
+        return has_forgotten_synced_lines_; // a missing sync is not found then
+    const bool is_unchanged = it->second == hash;
+    synced_lines_.erase(it);
+    return is_unchanged;
 }
 
 /// The page of the line is deregistered: before Linux 7.0 that drops the program's changes. They
@@ -302,6 +337,18 @@ void cache_model::sync_writeback(const addr_range *ranges, std::size_t count) {
         writeback_range(event_kind::SYNC_WRITEBACK, ranges[i], reports_redundant());
 }
 
+void cache_model::begin_syncs(const addr_range *ranges, std::size_t count) {
+    const lock_guard guard(mutex_);
+    for (std::size_t i = 0; i < count; ++i)
+        incomplete_syncs_.add(round_out(ranges[i], config_.line_size));
+}
+
+void cache_model::end_syncs(const addr_range *ranges, std::size_t count) {
+    const lock_guard guard(mutex_);
+    for (std::size_t i = 0; i < count; ++i)
+        incomplete_syncs_.remove(round_out(ranges[i], config_.line_size));
+}
+
 /// The program syncs before or after a peer writes: dirty lines are written back, stale ones
 /// fetched, and recorded writes of peers to these lines are forgotten.
 void cache_model::sync_invalidate(const addr_range *ranges, std::size_t count) {
@@ -408,7 +455,12 @@ void cache_model::end_all_mrs() {
 }
 
 void cache_model::report_process_end() {
-    report_posted(at_process_end_);
+    unposted_checks found;
+    {
+        const lock_guard guard(mutex_);
+        found = std::exchange(at_process_end_, {});
+    }
+    report_posted(found);
 }
 
 } // namespace coherdma::emulation

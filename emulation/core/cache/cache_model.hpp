@@ -99,6 +99,11 @@ class cache_model {
     void sync_writeback(const addr_range *ranges, std::size_t count);
     void sync_invalidate(const addr_range *ranges, std::size_t count);
 
+    /// The syncs of these ranges need not have an effect between these calls: that of a request is
+    /// missing. Those of one thread end those of another one of the same lines.
+    void begin_syncs(const addr_range *ranges, std::size_t count);
+    void end_syncs(const addr_range *ranges, std::size_t count);
+
     /// Of local memory: before the device reads it, before it writes it, and after that.
     void sync_source_for_device(const addr_range *ranges, std::size_t count);
     void sync_sink_for_device(const addr_range *ranges, std::size_t count);
@@ -196,6 +201,9 @@ class cache_model {
     [[nodiscard]] range_set find_known_writes(addr_range lines) const;
     void forget_never_synced(addr_range bytes);
     [[nodiscard]] bool was_filled_before_registration(const cache_line &, addr_range bytes) const;
+    [[nodiscard]] bool needs_sync_by_order(const cache_line &, addr_range bytes) const;
+    void remember_synced_line(const cache_line &);
+    bool was_synced_line(std::uintptr_t line_addr, std::uint64_t hash);
     [[nodiscard]] finding_kind stale_kind(const cache_line &) const;
     [[nodiscard]] finding_kind conflict_kind(const cache_line &) const;
     [[nodiscard]] bool is_changed_beside_writes(const cache_line &) const;
@@ -224,6 +232,10 @@ class cache_model {
     recent_ranges<recorded_write> writes_;            ///< pending: those that are not poisoned
     std::atomic<bool> has_unpoisoned_writes_ = false; ///< of these; changed with mutex_
     unposted_checks at_process_end_;                  ///< findings that are not reported yet
+    range_set incomplete_syncs_;                      ///< lines of syncs that have not ended
+    /// Hashes of lines that needed no sync when they were deregistered, by address. Bounded.
+    std::unordered_map<std::uintptr_t, std::uint64_t> synced_lines_;
+    bool has_forgotten_synced_lines_ = false;
     range_set never_synced_; ///< lines that no sync has had since their pages were registered
     std::uint64_t next_write_number_ = 1;
     event_history history_;

@@ -23,7 +23,7 @@ void cache_model::check_local_source(addr_range range, const mem_access &request
     visit_lines_as_event(event_kind::REQUEST_SOURCE, range, request, [&](cache_line &line) {
         if (is_dirty(line) && line.differs_in(range))
             dirty.add(finding_kind::UNSYNCED_SOURCE, line);
-        else if (was_filled_before_registration(line, range))
+        else if (needs_sync_by_order(line, range))
             dirty.add(finding_kind::UNSYNCED_SOURCE, line, finding_doubt::SAME_BYTES);
     });
     dirty.report_pending();
@@ -42,7 +42,7 @@ bool cache_model::check_local_sink(addr_range range, const mem_access &request,
     visit_lines_as_event(event_kind::REQUEST_SINK, range, request, [&](cache_line &line) {
         if (is_dirty(line))
             dirty.add(finding_kind::UNSYNCED_SINK, line);
-        else if (was_filled_before_registration(line, range))
+        else if (needs_sync_by_order(line, range))
             dirty.add(finding_kind::UNSYNCED_SINK, line, finding_doubt::SAME_BYTES);
         is_reported = is_reported || is_dirty(line);
     });

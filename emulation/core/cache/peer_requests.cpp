@@ -26,7 +26,7 @@ void cache_model::check_peer_rdma_read(addr_range range, const mem_access &reque
     visit_lines_as_event(event_kind::PEER_RDMA_READ, range, request, [&](cache_line &line) {
         if (is_dirty(line) && line.differs_in(range))
             dirty.add(finding_kind::UNSYNCED_READ, line);
-        else if (was_filled_before_registration(line, range))
+        else if (needs_sync_by_order(line, range))
             dirty.add(finding_kind::UNSYNCED_READ, line, finding_doubt::SAME_BYTES);
     });
     dirty.report_pending();
@@ -57,7 +57,7 @@ void cache_model::check_and_record_write(event_kind kind, addr_range range,
         visit_lines_as_event(kind, range, request, [&](cache_line &line) {
             if (is_dirty(line))
                 dirty.add(kind_if_dirty, line);
-            else if (was_filled_before_registration(line, range))
+            else if (needs_sync_by_order(line, range))
                 dirty.add(kind_if_dirty, line, finding_doubt::SAME_BYTES);
             reported = reported || is_dirty(line);
         });
@@ -166,6 +166,11 @@ bool cache_model::was_filled_before_registration(const cache_line &line, addr_ra
     return never_synced_.overlaps(line.range()) &&
            std::any_of(begin, begin + static_cast<std::ptrdiff_t>(part.size()),
                        [](unsigned char byte) { return byte != 0; });
+}
+
+/// Whether the line, which is not dirty, must be synced before a request on these bytes.
+bool cache_model::needs_sync_by_order(const cache_line &line, addr_range bytes) const {
+    return incomplete_syncs_.overlaps(line.range()) || was_filled_before_registration(line, bytes);
 }
 
 /// For mode evict, which moves lines that are in use more often.

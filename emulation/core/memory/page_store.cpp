@@ -216,7 +216,16 @@ bool page_store::is_last_ref(const page_extent &extent, std::uintptr_t addr) con
     const std::size_t page = (addr - extent.pages.begin) / page_size_;
     return extent.ref_counts[page] == 1 && has_no_other_holder(extent, addr) &&
            (extent.shared == nullptr ||
-            extent.shared->is_last_ref(extent.shm_offset + page * page_size_));
+            extent.shared->num_refs(extent.shm_offset + page * page_size_) == 1);
+}
+
+bool page_store::is_registered_elsewhere(const page_extent &extent,
+                                         std::uintptr_t addr) const noexcept {
+    const std::size_t page = (addr - extent.pages.begin) / page_size_;
+    return extent.shared != nullptr &&
+           (!has_no_other_holder(extent, addr) ||
+            extent.shared->num_refs(extent.shm_offset + page * page_size_) !=
+                extent.ref_counts[page]);
 }
 
 /// Takes a reference to the device's page for each of these pages of the program. Pages that are in

@@ -65,6 +65,10 @@ class page_store {
     [[nodiscard]] bool has_no_other_holder(const page_extent &, std::uintptr_t addr) const noexcept;
     /// and this process has one reference to it.
     [[nodiscard]] bool is_last_ref(const page_extent &, std::uintptr_t addr) const noexcept;
+    /// During visit(): whether another process has the page of that address, or this one at
+    /// another address.
+    [[nodiscard]] bool is_registered_elsewhere(const page_extent &,
+                                               std::uintptr_t addr) const noexcept;
 
     /// Before the process ends: removes files of shared memory that no other process uses.
     void unlink_shm() noexcept;

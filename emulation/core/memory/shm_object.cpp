@@ -230,9 +230,9 @@ bool shm_object::has_no_other_holder(std::uint64_t offset) noexcept {
     return others == 0 || (others & *cached_other_slots_) == 0;
 }
 
-bool shm_object::is_last_ref(std::uint64_t offset) const noexcept {
+std::uint32_t shm_object::num_refs(std::uint64_t offset) const noexcept {
     const auto it = ref_counts_.find(offset);
-    return it != ref_counts_.end() && it->second == 1;
+    return it != ref_counts_.end() ? it->second : 0;
 }
 
 /// Takes a reference to each page. Calls init, under the mutex, for pages that no live process

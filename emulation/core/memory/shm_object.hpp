@@ -44,10 +44,10 @@ class shm_object {
 
     /// Robust; protects lines while they are compared or moved, and the header.
     [[nodiscard]] pthread_mutex_t &mutex() noexcept;
-    /// With the mutex: whether no other live process holds the page,
+    /// With the mutex: whether no other live process holds the page.
     [[nodiscard]] bool has_no_other_holder(std::uint64_t offset) noexcept;
-    /// and this process has one reference to it.
-    [[nodiscard]] bool is_last_ref(std::uint64_t offset) const noexcept;
+    /// With the mutex: how many references this process has to the page.
+    [[nodiscard]] std::uint32_t num_refs(std::uint64_t offset) const noexcept;
 
     /// Before the process ends: removes the file unless another process has it open.
     void unlink_if_unused() noexcept;

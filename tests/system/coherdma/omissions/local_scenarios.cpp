@@ -228,7 +228,8 @@ const scenario SCENARIOS[] = {
          t.read_from_peer(t.part(100, 700), 2);
          t.sync_unless_omitted(DEVICE_WROTE, t.part(100, 700));
          t.expect(t.part(100, 700), 2);
-     }},
+     },
+     scenario::STRICT},
     {"read-sink-too-short", CERTAIN, CERTAIN,
      [](stage &t) {
          t.register_memory();
