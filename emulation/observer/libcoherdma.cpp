@@ -9,7 +9,6 @@
 
 #include <cerrno>
 #include <new>
-#include <vector>
 
 namespace coherdma::emulation {
 namespace {
@@ -42,27 +41,17 @@ void sync_ranges(range_array ranges, std::size_t count, sync_function sync) noex
     }
 }
 
-/// Of the program's syncs that this thread has not ended with a fence: a batch may never end.
-thread_local std::vector<addr_range> begun_syncs;
-
 /// The program syncs, and the sync begins, like an instruction of a real cache: it is complete at
-/// the fence after it.
+/// the fence after it, which a batch may never execute.
 void begin_syncs(range_array ranges, std::size_t count, sync_function sync) noexcept {
     sync_ranges(ranges, count, sync);
-    if (!has_process_state())
-        return;
-    unless_out_of_memory([&] {
-        const std::size_t num_earlier = begun_syncs.size();
-        for (std::size_t i = 0; i < count; ++i)
-            begun_syncs.push_back(to_addr_range(ranges[i]));
-        process_state().cache.begin_syncs(&begun_syncs[num_earlier], count);
-    });
+    for (std::size_t i = 0; i < count && has_process_state(); ++i)
+        unless_out_of_memory([&] { process_state().cache.begin_sync(to_addr_range(ranges[i])); });
 }
 
 void end_syncs() noexcept {
     if (has_process_state())
-        process_state().cache.end_syncs(begun_syncs.data(), begun_syncs.size());
-    begun_syncs.clear();
+        process_state().cache.end_syncs();
 }
 
 void no_fence() noexcept {}

@@ -337,16 +337,20 @@ void cache_model::sync_writeback(const addr_range *ranges, std::size_t count) {
         writeback_range(event_kind::SYNC_WRITEBACK, ranges[i], reports_redundant());
 }
 
-void cache_model::begin_syncs(const addr_range *ranges, std::size_t count) {
+void cache_model::begin_sync(addr_range range) {
     const lock_guard guard(mutex_);
-    for (std::size_t i = 0; i < count; ++i)
-        incomplete_syncs_.add(round_out(ranges[i], config_.line_size));
+    const addr_range lines = round_out(range, config_.line_size);
+    begun_syncs_[std::this_thread::get_id()].push_back(lines);
+    incomplete_syncs_.add(lines);
 }
 
-void cache_model::end_syncs(const addr_range *ranges, std::size_t count) {
+void cache_model::end_syncs() {
     const lock_guard guard(mutex_);
-    for (std::size_t i = 0; i < count; ++i)
-        incomplete_syncs_.remove(round_out(ranges[i], config_.line_size));
+    const auto begun = begun_syncs_.extract(std::this_thread::get_id());
+    if (!begun)
+        return;
+    for (const addr_range lines : begun.mapped())
+        incomplete_syncs_.remove(lines);
 }
 
 /// The program syncs before or after a peer writes: dirty lines are written back, stale ones

@@ -23,6 +23,7 @@
 #include <mutex>
 #include <optional>
 #include <random>
+#include <thread>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -99,10 +100,10 @@ class cache_model {
     void sync_writeback(const addr_range *ranges, std::size_t count);
     void sync_invalidate(const addr_range *ranges, std::size_t count);
 
-    /// The syncs of these ranges need not have an effect between these calls: that of a request is
-    /// missing. Those of one thread end those of another one of the same lines.
-    void begin_syncs(const addr_range *ranges, std::size_t count);
-    void end_syncs(const addr_range *ranges, std::size_t count);
+    /// Syncs of this thread need not have an effect between these calls: for a request, they are
+    /// missing. If another thread syncs the same lines, the first one that ends its syncs counts.
+    void begin_sync(addr_range);
+    void end_syncs();
 
     /// Of local memory: before the device reads it, before it writes it, and after that.
     void sync_source_for_device(const addr_range *ranges, std::size_t count);
@@ -232,7 +233,9 @@ class cache_model {
     recent_ranges<recorded_write> writes_;            ///< pending: those that are not poisoned
     std::atomic<bool> has_unpoisoned_writes_ = false; ///< of these; changed with mutex_
     unposted_checks at_process_end_;                  ///< findings that are not reported yet
-    range_set incomplete_syncs_;                      ///< lines of syncs that have not ended
+    /// Lines of syncs that have not ended, of each thread and of all.
+    std::unordered_map<std::thread::id, std::vector<addr_range>> begun_syncs_;
+    range_set incomplete_syncs_;
     /// Hashes of lines that needed no sync when they were deregistered, by address. Bounded.
     std::unordered_map<std::uintptr_t, std::uint64_t> synced_lines_;
     bool has_forgotten_synced_lines_ = false;
@@ -247,6 +250,7 @@ class cache_model {
     bool has_noted_marks_ = false; ///< the user was told of the marks
     std::mt19937_64 rng_;
     std::uintptr_t scan_pos_ = 0; ///< next_scan_range() continues here
+    static constexpr unsigned char POISON = 0xdb;
     static constexpr std::size_t CHUNK = 65536;
     alignas(16) std::array<unsigned char, CHUNK> chunk_; ///< program's bytes, in visit_lines()
 };

@@ -9,12 +9,6 @@
 #include <algorithm>
 
 namespace coherdma::emulation {
-namespace {
-
-constexpr unsigned char POISON = 0xdb;
-
-} // namespace
-
 /// The program has changed the line; poison is not a change.
 bool cache_model::is_dirty(const cache_line &line) const {
     if (line.program_hash == line.last_equal_hash)

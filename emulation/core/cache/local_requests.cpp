@@ -86,17 +86,21 @@ finding_kind cache_model::conflict_kind(const cache_line &line) const {
 /// Whether the program has changed bytes of the line, but none that a recorded request wrote: no
 /// sync at another moment would keep the data of both.
 bool cache_model::is_changed_beside_writes(const cache_line &line) const {
-    std::array<unsigned char, MAX_LINE_SIZE> last_equal;
-    if (!line.recover_last_equal(last_equal.data()))
+    const bool is_poisoned = poisoned_.count(line.addr) != 0;
+    std::array<unsigned char, MAX_LINE_SIZE> unchanged; // what the program had before
+    if (!is_poisoned && !line.recover_last_equal(unchanged.data()))
         return false;
-    bool is_beside = true;
+    const auto is_changed = [&](std::size_t i) {
+        const unsigned char byte = line.program_bytes[i];
+        return is_poisoned ? byte != POISON && byte != line.device_bytes[i] : byte != unchanged[i];
+    };
+    bool has_changed_written_byte = false;
     writes_.for_each(line.range(), [&](const recorded_write &write) {
         const addr_range written = intersection(write.range, line.range());
-        const std::size_t offset = written.begin - line.addr;
-        is_beside = is_beside && std::memcmp(&line.program_bytes[offset], &last_equal[offset],
-                                             written.size()) == 0;
+        for (std::uintptr_t addr = written.begin; addr < written.end; ++addr)
+            has_changed_written_byte = has_changed_written_byte || is_changed(addr - line.addr);
     });
-    return is_beside;
+    return !has_changed_written_byte;
 }
 
 /// If the program gives these bytes to the device again, and has not synced what the device wrote

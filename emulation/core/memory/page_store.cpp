@@ -224,8 +224,7 @@ bool page_store::is_registered_elsewhere(const page_extent &extent,
     const std::size_t page = (addr - extent.pages.begin) / page_size_;
     return extent.shared != nullptr &&
            (!has_no_other_holder(extent, addr) ||
-            extent.shared->num_refs(extent.shm_offset + page * page_size_) !=
-                extent.ref_counts[page]);
+            extent.shared->num_refs(extent.shm_offset + page * page_size_) != 1);
 }
 
 /// Takes a reference to the device's page for each of these pages of the program. Pages that are in

@@ -46,7 +46,7 @@ class shm_object {
     [[nodiscard]] pthread_mutex_t &mutex() noexcept;
     /// With the mutex: whether no other live process holds the page.
     [[nodiscard]] bool has_no_other_holder(std::uint64_t offset) noexcept;
-    /// With the mutex: how many references this process has to the page.
+    /// With the mutex: how many mappings of the page in this process have MRs.
     [[nodiscard]] std::uint32_t num_refs(std::uint64_t offset) const noexcept;
 
     /// Before the process ends: removes the file unless another process has it open.
