@@ -12,9 +12,9 @@ and no wrong byte, in any mode and with any seed. Without one, a finding in at l
 name the region, lines of the range and the call, with the certainty that the scenario expects; each
 other finding is a fault. Scenarios of local memory are run with COHERDMA_EMULATE_LOCAL_BUFFERS=program.
 
---gate: only with a peer in the same process, in mode stale, and with all syncs in evict:1. NAME: only these scenarios, each
-in a process of its own. WHOLE=1: seeds 1 to 20 with all syncs instead of two; five without one, or for a scenario
-that needs a process of its own.
+--gate: only scenarios that share a process, with a peer in it, in mode stale, and with all syncs in
+evict:1. NAME: only these scenarios, each in a process of its own. WHOLE=1: seeds 1 to 20 with all
+syncs instead of two; five without one, or for a scenario that needs a process of its own.
 """
 
 import argparse
@@ -294,7 +294,11 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="NAME")
     arguments = parser.parse_args()
     driver, names = arguments.driver, arguments.names
-    scenarios = [each for each in list_scenarios(driver) if not names or each.name in names]
+    scenarios = [
+        each
+        for each in list_scenarios(driver)
+        if (not names or each.name in names) and not (arguments.gate and each.run)
+    ]
     places = GATE_PLACES if arguments.gate else PLACES
     groups: Dict[Tuple[str, str], Tuple[Group, List[Scenario]]] = {}
     for each in scenarios:

@@ -52,8 +52,12 @@ const char *name_of(expected result) noexcept {
     return "?";
 }
 
-std::span<const scenario> scenarios(bool local) noexcept {
-    return local ? LOCAL_SCENARIOS : REMOTE_SCENARIOS;
+std::vector<scenario> scenarios(bool local) {
+    if (local)
+        return {LOCAL_SCENARIOS.begin(), LOCAL_SCENARIOS.end()};
+    std::vector<scenario> result(READ_SCENARIOS.begin(), READ_SCENARIOS.end());
+    result.insert(result.end(), WRITE_SCENARIOS.begin(), WRITE_SCENARIOS.end());
+    return result;
 }
 
 /// "alone" or "strict": a process of its own runs it, with that option.
@@ -102,6 +106,8 @@ int run_scenarios(const options &opts) {
         has_wrong_data = has_wrong_data || state->has_wrong_data();
         if ((each.needs & scenario::AT_EXIT) != 0)
             at_exit.kept = std::move(state);
+        if ((each.needs & scenario::KEPT) != 0)
+            static_cast<void>(state.release());
     }
     return has_wrong_data ? 1 : 0;
 }

@@ -29,16 +29,34 @@ struct scenario {
         AT_EXIT = 4, ///< finish_at_exit() follows, in a static destructor
         STRICT = 8,  ///< COHERDMA_EMULATE_OPTIONS=strict
         ENDS_CONNECTION = 16,
+        KEPT = 32, ///< the memory is registered until the process ends
         ALONE = AT_EXIT | STRICT | ENDS_CONNECTION, ///< a process of its own runs it
     };
     unsigned needs = 0;
 };
 
-/// About memory that a peer accesses: coherdma_sync_before_read(3).
-extern const std::span<const scenario> REMOTE_SCENARIOS;
+/// About memory that a peer reads, or writes: coherdma_sync_before_read(3).
+extern const std::span<const scenario> READ_SCENARIOS, WRITE_SCENARIOS;
 /// About memory of the owner's own requests: coherdma_sync_for_device(3).
 extern const std::span<const scenario> LOCAL_SCENARIOS;
 
 void finish_at_exit(stage &);
+
+// -- parts of the memory of most of them
+
+/// Begins and ends within a line.
+inline bytes data_of(const stage &t) {
+    return t.part(100, 700);
+}
+/// Whole lines: the first half, and the second.
+inline bytes both_halves_of(const stage &t) {
+    return t.part(1024, 1024);
+}
+inline bytes first_half_of(const stage &t) {
+    return t.part(1024, 512);
+}
+inline bytes second_half_of(const stage &t) {
+    return t.part(1536, 512);
+}
 
 } // namespace omissions
