@@ -71,6 +71,8 @@ constexpr struct {
     {"peer_rdma_read", "peer", "posts an RDMA Read of these lines"},
     {"peer_rdma_write", "peer", "posts an RDMA Write of these lines"},
     {"peer_atomic", "peer", "posts an atomic operation on these lines"},
+    {"data_received", "program",
+     "polls a completion with data: from here on it may know of the request"},
     {"post_source", "program", "posts a work request that reads this local memory"},
     {"post_sink", "program", "posts a work request that writes this local memory"},
     {"request_source", "program", "posts a work request that reads this local memory"},
@@ -212,8 +214,8 @@ std::string format_timeline(const shown_finding &shown) {
 std::string format_excerpt(source_files &files, const source_frame &first,
                            const source_frame &second) {
     constexpr int MAX_DISTANCE = 24, CONTEXT = 2;
-    const bool is_one_part = first.file == second.file && first.line <= second.line &&
-                             second.line - first.line <= MAX_DISTANCE;
+    const auto [first_line, last_line] = std::minmax(first.line, second.line);
+    const bool is_one_part = first.file == second.file && last_line - first_line <= MAX_DISTANCE;
     std::string html;
     const auto add_lines = [&](const std::string &file, int begin, int end) {
         std::string lines;
@@ -230,7 +232,7 @@ std::string format_excerpt(source_files &files, const source_frame &first,
                     "</pre></div>\n";
     };
     if (is_one_part) {
-        add_lines(first.file, first.line - CONTEXT, second.line + CONTEXT);
+        add_lines(first.file, first_line - CONTEXT, last_line + CONTEXT);
         return html;
     }
     if (first.line != 0)
@@ -307,8 +309,8 @@ std::string format_finding(const logged_finding &logged, const std::string &miss
                begin, begin + length - 1, finding.at("region_length").get<std::uint64_t>(),
                line_size, escape_html(logged.mode), finding.at("pid").get<long>()) +
            format_extent_bar(begin, begin + length, finding.at("region_length")) +
-           format_insert(finding, files) + "<h3>Events on these lines</h3>\n" +
-           format_timeline(shown) + format_stacks(finding, files);
+           "<h3>Events on these lines</h3>\n" + format_timeline(shown) +
+           format_stacks(finding, files);
 }
 
 /// "region 1: <code>inbox</code>", "4 regions, first region 1: ..."
@@ -329,11 +331,11 @@ std::string format_location(const code_location &location, std::size_t number,
         counts += fmt::format("{}{} {}", counts.empty() ? "" : ", ", mode, count);
     const bool is_certain = location.num_possible < location.num_findings;
     std::string html = fmt::format(
-        "<h2>{}. {}{}</h2>\n<p>{} on {}, {}. Times: {}.</p>\n", number,
+        "<h2>{}. {}{}</h2>\n{}<p>{} on {}, {}. Times: {}.</p>\n", number,
         is_certain ? "" : "Possible: ",
         escape_html(location.missing.empty() ? location.kind : "Missing: " + location.missing),
-        escape_html(location.kind), escape_html(location.device), format_regions(location),
-        escape_html(counts));
+        format_insert(*location.findings.front().json, files), escape_html(location.kind),
+        escape_html(location.device), format_regions(location), escape_html(counts));
     if (location.num_possible != 0)
         html += "<p>Possible: " + escape_html(describe_doubts(location)) + ".</p>\n";
     html +=
@@ -342,6 +344,8 @@ std::string format_location(const code_location &location, std::size_t number,
         if (i == 1)
             html +=
                 fmt::format("<details><summary>{} more</summary>\n", location.findings.size() - 1);
+        if (i > 0)
+            html += format_insert(*location.findings[i].json, files);
         html += format_finding(location.findings[i], location.missing, files);
     }
     return html + (location.findings.size() > 1 ? "</details>\n" : "");

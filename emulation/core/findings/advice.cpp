@@ -128,7 +128,7 @@ std::string interval_of(const advice &given, naming_frames index) {
 
 /// A line of source, not too long.
 std::string shorten(std::string text) {
-    constexpr std::size_t MAX_LENGTH = 60;
+    constexpr std::size_t MAX_LENGTH = 45;
     text = trim(text);
     if (text.ends_with(';'))
         text.pop_back();
@@ -155,7 +155,7 @@ std::string source_of_registration(const frame_list &stack, source_files &files)
         if (i > 0 && !is_assigned && prefix.find("return") == std::string::npos)
             break;
         if (i == 0 ? !text.empty() : is_assigned)
-            name = shorten(text) + "  (" + location_of(stack[i]) + ")";
+            name = shorten(text) + " (" + location_of(stack[i]) + ")";
     }
     return name;
 }
@@ -174,7 +174,7 @@ std::string find_region_name(const memory_region &mr, const frame_list &reg_stac
         const std::string &call = readable != allocated.end() ? *readable : allocated.front();
         const source_frame frame = parse_frame(call);
         const std::string text = shorten(files.line(frame.file, frame.line));
-        return (text.empty() ? function_of(call) : text) + "  (allocated at " + location_of(call) +
+        return (text.empty() ? function_of(call) : text) + " (allocated at " + location_of(call) +
                ")";
     }
     return source_of_registration(reg_stack, files);

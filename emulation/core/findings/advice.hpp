@@ -34,7 +34,7 @@ struct advice {
     source_frame where;   ///< the same
     std::string interval; ///< "between the completion polled at mailbox.c:160 and the sync at ..."
     described_place after, before;
-    std::string region_name; ///< "inbox", "inbox = reg_letter(pd, size)  (mailbox.c:139)"; or ""
+    std::string region_name; ///< "inbox", "inbox = reg_letter(pd, size) (mailbox.c:139)"; or ""
     std::string suppression; ///< "stale:rxe0:transfer"
 
     /// "mailbox.c:160: insert coherdma_sync_after_write(device, &range, 1);"; "": no call is

@@ -129,9 +129,11 @@ class place_search {
         return last_;
     }
 
+    /// Requests of a peer in this process do not count: they are no part of what the owner of the
+    /// memory does.
     [[nodiscard]] std::size_t last_own_call(std::size_t end) const {
         for (std::size_t i = end; i-- > 0;)
-            if (is_own_call(*events_[i]))
+            if (is_own_call(*events_[i]) && !is_peer_request(events_[i]->kind))
                 return i;
         return NONE;
     }

@@ -184,13 +184,13 @@ struct fake_mr {
 /// memory.
 void assignment_names_memory_on_the_heap(void **) {
     const int line = __LINE__ + 1;
-    const fake_mr inbox_of_heap = register_memory();
+    const fake_mr heap_inbox = register_memory();
     finding sample = sample_finding();
-    sample.mr.reg_stack = inbox_of_heap.stack;
+    sample.mr.reg_stack = heap_inbox.stack;
     const std::string name = advice_for(sample).region_name;
     if (name.empty())
         skip(); // the source is not where it was compiled
-    assert_string_equal(name.c_str(), ("const fake_mr inbox_of_heap = register_memory()  (" +
+    assert_string_equal(name.c_str(), ("const fake_mr heap_inbox = register_memory() (" +
                                        std::string("advice_test.cpp:") + std::to_string(line) + ")")
                                           .c_str());
 }

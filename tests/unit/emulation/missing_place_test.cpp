@@ -27,6 +27,9 @@ class one_line {
         add(call, {"", frame(++num_calls_), {}}).add_line(LINE, state);
     }
     void own(kind call) { add(call, {"", frame(++num_calls_), {}}); }
+    void peer_in_this_process(kind request, line_state state) {
+        add(request, {"RDMA Write of 8 bytes", frame(++num_calls_), {}}).add_line(LINE, state);
+    }
     void peer(kind request, line_state state) {
         add(request, {"RDMA Write of 8 bytes", {}, {"main (/a.c:1)"}}).add_line(LINE, state);
     }
@@ -151,6 +154,12 @@ void sync_before_request_is_missing_after_the_last_call(void **) {
                   0);
     line.own(kind::REQUEST_SOURCE, DIRTY);
     assert_places(line.find(finding_kind::UNSYNCED_SOURCE), "the sync", 2, "the post", 3);
+    one_line loopback;
+    loopback.own(kind::REG_MR);
+    loopback.peer_in_this_process(kind::PEER_RDMA_WRITE, DIRTY);
+    loopback.peer_in_this_process(kind::PEER_RDMA_WRITE, DIRTY);
+    assert_places(loopback.find(finding_kind::UNSYNCED_WRITE), "the registration", 1, "the post",
+                  3);
 }
 
 /// The stack of the event REQUEST_COMPLETE is that of the post.
