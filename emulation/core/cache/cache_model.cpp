@@ -90,6 +90,7 @@ mem_access cache_model::record_sync(event_kind kind, addr_range range) {
     mem_access caller = capture_caller();
     remember_synced_range(range);
     forget_never_synced(range);
+    remember_unregistered_lines(range);
     last_syncs_.add(range, {kind, history_.last_number() + 1, caller.stack});
     return caller;
 }
@@ -195,7 +196,8 @@ void cache_model::remove_mr(std::uint32_t mr_number) {
             if (!page_store_.is_last_ref(*line.extent, line.addr))
                 return; // another MR or process has the page
             discard_changes(line, is_reported, discarded);
-            remember_synced_line(line);
+            if (!is_dirty(line) && !never_synced_.overlaps(line.range()))
+                remember_synced_line(line.addr, line.program_hash);
             poisoned_.erase(line.addr);
             never_synced_.remove(line.range());
         });
@@ -207,16 +209,30 @@ void cache_model::remove_mr(std::uint32_t mr_number) {
     mrs_.remove(mr_number);
 }
 
-/// The line is deregistered: if the program registers it again without a store to it, it needs no
-/// sync because of that.
-void cache_model::remember_synced_line(const cache_line &line) {
+/// The line, which is not registered any more or not yet, needs no sync when it is registered
+/// without a store to it meanwhile.
+void cache_model::remember_synced_line(std::uintptr_t line_addr, std::uint64_t program_hash) {
     constexpr std::size_t MAX_LINES = 65536;
-    if (is_dirty(line) || never_synced_.overlaps(line.range()))
-        return;
     if (synced_lines_.size() < MAX_LINES)
-        synced_lines_[line.addr] = line.program_hash;
+        synced_lines_[line_addr] = program_hash;
     else
         has_forgotten_synced_lines_ = true;
+}
+
+/// The program syncs these bytes: remembers the lines that are not registered.
+void cache_model::remember_unregistered_lines(addr_range range) {
+    const addr_range lines = round_out(range, config_.line_size);
+    range_set unregistered;
+    unregistered.add(lines);
+    page_store_.visit(lines,
+                      [&](addr_range part, const page_extent &) { unregistered.remove(part); });
+    unregistered.for_each([&](addr_range part) {
+        alignas(16) std::array<unsigned char, MAX_LINE_SIZE> bytes;
+        for (std::uintptr_t addr = part.begin; addr < part.end && !has_forgotten_synced_lines_;
+             addr += config_.line_size)
+            if (program_memory::read(addr, bytes.data(), config_.line_size) == 0)
+                remember_synced_line(addr, hash_of(bytes.data(), config_.line_size));
+    });
 }
 
 /// Whether the line, which is being registered and has this hash, needs no sync because of earlier

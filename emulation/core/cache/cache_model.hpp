@@ -203,7 +203,8 @@ class cache_model {
     void forget_never_synced(addr_range bytes);
     [[nodiscard]] bool was_filled_before_registration(const cache_line &, addr_range bytes) const;
     [[nodiscard]] bool needs_sync_by_order(const cache_line &, addr_range bytes) const;
-    void remember_synced_line(const cache_line &);
+    void remember_synced_line(std::uintptr_t line_addr, std::uint64_t program_hash);
+    void remember_unregistered_lines(addr_range);
     bool was_synced_line(std::uintptr_t line_addr, std::uint64_t hash);
     [[nodiscard]] finding_kind stale_kind(const cache_line &) const;
     [[nodiscard]] finding_kind conflict_kind(const cache_line &) const;

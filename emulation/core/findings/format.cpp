@@ -42,7 +42,7 @@ const char *describe(finding_kind kind) noexcept {
                "  them after the completion: it sees the old data";
     case finding_kind::SHARED_LINE:
         return "the program changed bytes in lines in which the device wrote others: the data\n"
-               "  of one of them is lost, whatever is synced";
+               "  of one of them is lost";
     case finding_kind::DISCARDED:
         return "the program's changes to these lines are lost: the memory was deregistered\n"
                "  before they were synced";

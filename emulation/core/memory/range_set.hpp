@@ -42,6 +42,11 @@ class range_set {
         const auto it = ends_.lower_bound(range.end);
         return !range.empty() && it != ends_.begin() && std::prev(it)->second > range.begin;
     }
+    template <class function>
+    void for_each(function func) const {
+        for (const auto &[begin, end] : ends_)
+            func(addr_range{begin, end});
+    }
     [[nodiscard]] bool empty() const noexcept { return ends_.empty(); }
 
   private:

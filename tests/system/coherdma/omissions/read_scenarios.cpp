@@ -288,19 +288,6 @@ const scenario SCENARIOS[] = {
              t.sync(BEFORE_READ, message);
          t.expect_peer_reads(message, side::MESSAGE_VALUE);
      }},
-    {"read-synced-by-child", NONE, NONE, // which has inherited the handle
-     [](stage &t) {
-         t.register_memory();
-         stage::do_in_child([&t] {
-             stage::store(data_of(t), 1);
-             if (t.omits())
-                 t.sync(BEFORE_READ, data_of(t));
-         });
-         if (!t.omits())
-             t.sync(BEFORE_READ, data_of(t));
-         t.expect_peer_reads(data_of(t), 1);
-     },
-     scenario::SHARED},
     {"read-twice", NONE, NONE, // one sync suffices
      [](stage &t) {
          t.register_memory();
