@@ -17,11 +17,11 @@ namespace fs = std::filesystem;
 using frame_list = std::vector<std::string>;
 
 /// The call that the finding misses, as libcoherdma or uDAPL names it.
-std::string missing_call(const finding &found) {
-    const bool is_atomic = found.missing_before < found.history.size() &&
-                           found.history[found.missing_before]->kind == event_kind::PEER_ATOMIC;
-    const bool is_udapl = is_of_udapl(found.mr.reg_stack);
-    switch (found.kind) {
+std::string missing_call(const finding &finding) {
+    const bool is_atomic = finding.missing_before < finding.history.size() &&
+                           finding.history[finding.missing_before]->kind == event_kind::PEER_ATOMIC;
+    const bool is_udapl = is_of_udapl(finding.mr.reg_stack);
+    switch (finding.kind) {
     case finding_kind::UNSYNCED_READ:
     case finding_kind::DISCARDED:
         if (is_udapl)
@@ -189,10 +189,11 @@ std::string pattern_of(std::string function) {
 }
 
 /// The line of a file of suppressions for findings with this kind, device and function.
-std::string suppression_of(const finding &found, const frame_list &reg_stack) {
-    std::string line = std::string(kind_name(found.kind)) + ":" + pattern_of(found.mr.device_name);
+std::string suppression_of(const finding &finding, const frame_list &reg_stack) {
+    std::string line =
+        std::string(kind_name(finding.kind)) + ":" + pattern_of(finding.mr.device_name);
     for (const frame_list &stack :
-         {frames_of(found.request), frames_of(found.last_sync), reg_stack})
+         {frames_of(finding.request), frames_of(finding.last_sync), reg_stack})
         if (!stack.empty())
             return line + ":" + pattern_of(function_of(stack.front()));
     return line;
@@ -224,31 +225,31 @@ std::string advice::first_line() const {
     return (path.empty() ? "coherdma" : path) + ": insert " + call + ";";
 }
 
-const stack_trace &insertion_stack(const finding &found) noexcept {
-    const bool is_first = is_before_request(found.kind) ? found.before.stack.depth == 0
-                                                        : found.after.stack.depth != 0;
-    return is_first ? found.after.stack : found.before.stack;
+const stack_trace &insertion_stack(const finding &finding) noexcept {
+    const bool is_first = is_before_request(finding.kind) ? finding.before.stack.depth == 0
+                                                          : finding.after.stack.depth != 0;
+    return is_first ? finding.after.stack : finding.before.stack;
 }
 
-advice make_advice(const finding &found, source_files &files) {
-    const frame_list reg_stack = to_strings(found.mr.reg_stack);
+advice make_advice(const finding &finding, source_files &files) {
+    const frame_list reg_stack = to_strings(finding.mr.reg_stack);
     advice given;
-    given.call = missing_call(found);
-    given.region_name = find_region_name(found.mr, reg_stack, files);
-    given.suppression = suppression_of(found, reg_stack);
+    given.call = missing_call(finding);
+    given.region_name = find_region_name(finding.mr, reg_stack, files);
+    given.suppression = suppression_of(finding, reg_stack);
     if (given.call.empty())
         return given;
-    given.after.description = found.after.text;
-    given.after.stack = to_strings(found.after.stack);
-    given.before.description = found.before.text;
-    given.before.stack = to_strings(found.before.stack);
+    given.after.description = finding.after.text;
+    given.after.stack = to_strings(finding.after.stack);
+    given.before.description = finding.before.text;
+    given.before.stack = to_strings(finding.before.stack);
     const naming_frames index = find_naming_frames(given.after.stack, given.before.stack);
     set_frame(given.after, index.after, files);
     set_frame(given.before, index.before, files);
     given.interval = interval_of(given, index);
     const described_place &place =
-        &insertion_stack(found) == &found.after.stack ? given.after : given.before;
-    given.where = place.frame;
+        &insertion_stack(finding) == &finding.after.stack ? given.after : given.before;
+    given.frame = place.frame;
     given.path = place.frame.file.empty() ? place.location : path_of(place.frame);
     return given;
 }

@@ -31,7 +31,7 @@ struct advice {
     /// "coherdma_sync_after_write(device, &range, 1)"; "": no call is missing.
     std::string call;
     std::string path;     ///< where to insert it: "examples/mailbox.c:160"; "": not known
-    source_frame where;   ///< the same
+    source_frame frame;   ///< the same
     std::string interval; ///< "between the completion polled at mailbox.c:160 and the sync at ..."
     described_place after, before;
     std::string region_name; ///< "inbox", "inbox = reg_letter(pd, size) (mailbox.c:139)"; or ""

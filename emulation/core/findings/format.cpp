@@ -176,7 +176,7 @@ json insert_json(const finding &finding, const advice &given) {
     json object = {{"text", given.first_line() + " " + given.interval},
                    {"call", given.call},
                    {"place", given.path.empty() ? json(nullptr) : json(given.path)}};
-    object.update(frame_json(given.where));
+    object.update(frame_json(given.frame));
     object["before_event"] =
         finding.missing_before < finding.history.size() ? json(finding.missing_before) : nullptr;
     return object;

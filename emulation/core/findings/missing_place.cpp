@@ -70,15 +70,15 @@ mem_access place_of(const history_event &event) {
 /// Goes through the history of a finding.
 class place_search {
   public:
-    explicit place_search(const finding &found)
-        : found_(found)
-        , events_(found.history)
+    explicit place_search(const finding &subject)
+        : finding_(subject)
+        , events_(subject.history)
         , last_(events_.size() - 1) {}
 
     /// The request that the finding names, which is its last event on these lines.
     [[nodiscard]] std::size_t find_request() const {
         for (std::size_t i = events_.size(); i-- > 0;)
-            if (!found_.request.text.empty() && events_[i]->access.text == found_.request.text)
+            if (!finding_.request.text.empty() && events_[i]->access.text == finding_.request.text)
                 return i;
         return last_;
     }
@@ -90,7 +90,7 @@ class place_search {
         for (std::size_t i = 0; i < events_.size(); ++i) {
             bool is_known = false, is_stale = false;
             for (const history_event::line_run &run : events_[i]->runs) {
-                if (intersection(run.lines, found_.range).empty())
+                if (intersection(run.lines, finding_.range).empty())
                     continue;
                 is_known = true;
                 is_stale =
@@ -139,19 +139,19 @@ class place_search {
     }
 
   private:
-    const finding &found_;
+    const finding &finding_;
     const std::vector<const history_event *> &events_;
     const std::size_t last_;
 };
 
 /// The last of these calls before an event, if the history has none: the sync of the lines, the
 /// registration of their memory.
-mem_access last_known_call(const finding &found, const last_syncs::sync *last_sync,
+mem_access last_known_call(const finding &finding, const last_syncs::sync *last_sync,
                            std::uint64_t event_number) {
     if (last_sync != nullptr && last_sync->number < event_number &&
-        last_sync->number > found.mr.event_number)
+        last_sync->number > finding.mr.event_number)
         return {"the sync", last_sync->stack, {}};
-    return {"the registration", found.mr.reg_stack, {}};
+    return {"the registration", finding.mr.reg_stack, {}};
 }
 
 bool is_after_write(finding_kind kind) noexcept {
@@ -161,14 +161,14 @@ bool is_after_write(finding_kind kind) noexcept {
 
 } // namespace
 
-void find_missing_place(finding &found, const last_syncs::sync *last_sync,
+void find_missing_place(finding &finding, const last_syncs::sync *last_sync,
                         const stack_trace *completion) {
-    if (*missing_sync(found.kind) == '\0' || found.kind == finding_kind::BESIDE ||
-        found.kind == finding_kind::SHARED_LINE || found.history.empty())
+    if (*missing_sync(finding.kind) == '\0' || finding.kind == finding_kind::BESIDE ||
+        finding.kind == finding_kind::SHARED_LINE || finding.history.empty())
         return;
-    const place_search search(found);
-    std::size_t completed = NONE, before = found.history.size() - 1;
-    if (is_after_write(found.kind)) {
+    const place_search search(finding);
+    std::size_t completed = NONE, before = finding.history.size() - 1;
+    if (is_after_write(finding.kind)) {
         const std::size_t first_stale = search.find_first_stale();
         const std::size_t write = search.find_write(first_stale != NONE ? first_stale : before);
         std::size_t begin = write != NONE ? write + 1 : before;
@@ -179,19 +179,19 @@ void find_missing_place(finding &found, const last_syncs::sync *last_sync,
         if (first_stale != NONE)
             begin = std::max(begin, first_stale);
         before = search.next_own_call(begin);
-    } else if (found.kind != finding_kind::DISCARDED) {
+    } else if (finding.kind != finding_kind::DISCARDED) {
         before = search.find_request();
     }
-    found.missing_before = before;
-    found.before = place_of(*found.history[before]);
+    finding.missing_before = before;
+    finding.before = place_of(*finding.history[before]);
     if (completed != NONE)
-        found.after = place_of(*found.history[completed]);
-    else if (is_after_write(found.kind) && completion != nullptr)
-        found.after = {COMPLETION, *completion, {}};
+        finding.after = place_of(*finding.history[completed]);
+    else if (is_after_write(finding.kind) && completion != nullptr)
+        finding.after = {COMPLETION, *completion, {}};
     else if (const std::size_t call = search.last_own_call(before); call != NONE)
-        found.after = place_of(*found.history[call]);
+        finding.after = place_of(*finding.history[call]);
     else
-        found.after = last_known_call(found, last_sync, found.history[before]->number);
+        finding.after = last_known_call(finding, last_sync, finding.history[before]->number);
 }
 
 } // namespace coherdma::emulation

@@ -67,12 +67,12 @@ program_frames find_program_frames(const stack_trace &trace) noexcept {
     const auto frame = [&](int i) {
         return trace.frames[static_cast<std::size_t>(i)];
     };
-    program_frames found = {0, trace.depth};
-    while (found.end > 1 && is_in_startup_code(frame(found.end - 1)))
-        --found.end;
-    while (found.begin + 1 < found.end && is_in_rdma_library(frame(found.begin)))
-        ++found.begin;
-    return found;
+    program_frames shown = {0, trace.depth};
+    while (shown.end > 1 && is_in_startup_code(frame(shown.end - 1)))
+        --shown.end;
+    while (shown.begin + 1 < shown.end && is_in_rdma_library(frame(shown.begin)))
+        ++shown.begin;
+    return shown;
 }
 
 } // namespace
@@ -122,14 +122,14 @@ bool is_of_udapl(const stack_trace &trace) noexcept {
 }
 
 void *first_program_frame(const stack_trace &trace) noexcept {
-    const program_frames found = find_program_frames(trace);
-    return found.begin < found.end ? trace.frames[static_cast<std::size_t>(found.begin)] : nullptr;
+    const program_frames shown = find_program_frames(trace);
+    return shown.begin < shown.end ? trace.frames[static_cast<std::size_t>(shown.begin)] : nullptr;
 }
 
 std::vector<std::string> to_strings(const stack_trace &trace) {
-    const program_frames found = find_program_frames(trace);
+    const program_frames shown = find_program_frames(trace);
     std::vector<std::string> lines;
-    for (int i = found.begin; i < found.end; ++i)
+    for (int i = shown.begin; i < shown.end; ++i)
         for (std::string &line : describe_call(trace.frames[static_cast<std::size_t>(i)]))
             if (!lines.empty() || !is_inline_verb(line))
                 lines.push_back(std::move(line));

@@ -22,11 +22,11 @@ unsigned char static_outbox[64] = {1};
 using frame_list = std::vector<std::string>;
 
 void frames_are_those_of_a_common_function(void **) {
-    const naming_frames found =
+    const naming_frames result =
         find_naming_frames({"reg (/src/a.c:5)", "work (/src/a.c:40)", "main (/src/a.c:90)"},
                            {"post (/src/a.c:9)", "work (/src/a.c:44)", "main (/src/a.c:90)"});
-    assert_int_equal(found.after, 1);
-    assert_int_equal(found.before, 1);
+    assert_int_equal(result.after, 1);
+    assert_int_equal(result.before, 1);
     const naming_frames callback =
         find_naming_frames({"f (/src/a.c:5)", "run (/lib/x.so+0x1)", "main (/src/a.c:90)"},
                            {"f (/src/a.c:7)", "run (/lib/x.so+0x1)", "main (/src/a.c:90)"});
@@ -36,11 +36,11 @@ void frames_are_those_of_a_common_function(void **) {
 }
 
 void frames_of_other_functions_are_the_innermost(void **) {
-    const naming_frames found =
+    const naming_frames result =
         find_naming_frames({"?? (/lib/x.so+0x1)", "reg (/src/a.c:5)", "one (/src/a.c:6)"},
                            {"post (/src/b.c:9)", "two (/src/b.c:8)"});
-    assert_int_equal(found.after, 1);
-    assert_int_equal(found.before, 0);
+    assert_int_equal(result.after, 1);
+    assert_int_equal(result.before, 0);
     const naming_frames none = find_naming_frames({"?? (/lib/x.so+0x1)"}, {});
     assert_int_equal(none.after + none.before, 0);
 }
@@ -107,11 +107,11 @@ void call_is_named_with_its_place_and_source(void **) {
 void place_of_each_kind_is_the_nearer_call(void **) {
     int after_line = 0, before_line = 0;
     finding sample = with_places(after_line, before_line);
-    assert_int_equal(advice_for(sample).where.line, after_line);
+    assert_int_equal(advice_for(sample).frame.line, after_line);
     sample.kind = finding_kind::UNSYNCED_READ;
-    assert_int_equal(advice_for(sample).where.line, before_line);
+    assert_int_equal(advice_for(sample).frame.line, before_line);
     sample.before = {"the peer's RDMA Read", {}, {}};
-    assert_int_equal(advice_for(sample).where.line, after_line);
+    assert_int_equal(advice_for(sample).frame.line, after_line);
     assert_true(advice_for(sample).interval.ends_with(" and the peer's RDMA Read"));
     sample.after = {};
     assert_string_equal(advice_for(sample).interval.c_str(), "before the peer's RDMA Read");

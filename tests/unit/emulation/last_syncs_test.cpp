@@ -13,8 +13,8 @@ using nlohmann::json;
 namespace {
 
 std::uint64_t number_in(const last_syncs &syncs, addr_range range) {
-    const last_syncs::sync *const found = syncs.find(range);
-    return found != nullptr ? found->number : 0;
+    const last_syncs::sync *const result = syncs.find(range);
+    return result != nullptr ? result->number : 0;
 }
 
 void later_sync_replaces_what_it_covers(void **) {

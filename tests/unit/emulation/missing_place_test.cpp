@@ -23,10 +23,10 @@ stack_trace frame(std::uintptr_t number) {
 /// A history of one line, in which call i of the program has frame(i), and its finding.
 class one_line {
   public:
-    void own(kind call, line_state state) {
+    void program(kind call, line_state state) {
         add(call, {"", frame(++num_calls_), {}}).add_line(LINE, state);
     }
-    void own(kind call) { add(call, {"", frame(++num_calls_), {}}); }
+    void program(kind call) { add(call, {"", frame(++num_calls_), {}}); }
     void peer_in_this_process(kind request, line_state state) {
         add(request, {"RDMA Write of 8 bytes", frame(++num_calls_), {}}).add_line(LINE, state);
     }
@@ -37,13 +37,13 @@ class one_line {
 
     finding find(finding_kind found_kind, const last_syncs::sync *last_sync = nullptr,
                  const stack_trace *completion = nullptr) const {
-        finding found;
-        found.kind = found_kind;
-        found.range = LINE;
-        found.mr.reg_stack = frame(99);
-        found.history = history_.find_last(LINE, 32);
-        find_missing_place(found, last_sync, completion);
-        return found;
+        finding result;
+        result.kind = found_kind;
+        result.range = LINE;
+        result.mr.reg_stack = frame(99);
+        result.history = history_.find_last(LINE, 32);
+        find_missing_place(result, last_sync, completion);
+        return result;
     }
 
   private:
@@ -60,12 +60,12 @@ std::uintptr_t number_of(const mem_access &place) {
     return place.stack.depth == 0 ? 0 : reinterpret_cast<std::uintptr_t>(place.stack.frames[0]);
 }
 
-void assert_places(const finding &found, const char *after, std::uintptr_t after_call,
+void assert_places(const finding &result, const char *after, std::uintptr_t after_call,
                    const char *before, std::uintptr_t before_call) {
-    assert_string_equal(found.after.text.c_str(), after);
-    assert_int_equal(number_of(found.after), after_call);
-    assert_string_equal(found.before.text.c_str(), before);
-    assert_int_equal(number_of(found.before), before_call);
+    assert_string_equal(result.after.text.c_str(), after);
+    assert_int_equal(number_of(result.after), after_call);
+    assert_string_equal(result.before.text.c_str(), before);
+    assert_int_equal(number_of(result.before), before_call);
 }
 
 constexpr line_state CLEAN = line_state::CLEAN, DIRTY = line_state::DIRTY,
@@ -74,29 +74,29 @@ constexpr line_state CLEAN = line_state::CLEAN, DIRTY = line_state::DIRTY,
 /// The first completion after the Write, and the first call then, not those that follow.
 void sync_after_write_is_missing_after_the_completion(void **) {
     one_line line;
-    line.own(kind::REG_MR);
-    line.own(kind::SYNC_WRITEBACK, CLEAN);
+    line.program(kind::REG_MR);
+    line.program(kind::SYNC_WRITEBACK, CLEAN);
     line.peer(kind::PEER_RDMA_WRITE, CLEAN);
-    line.own(kind::SYNC_WRITEBACK, CLEAN); // the data have not arrived yet
-    line.own(kind::DATA_RECEIVED);         // call 4
-    line.own(kind::SYNC_WRITEBACK, STALE); // call 5
+    line.program(kind::SYNC_WRITEBACK, CLEAN); // the data have not arrived yet
+    line.program(kind::DATA_RECEIVED);         // call 4
+    line.program(kind::SYNC_WRITEBACK, STALE); // call 5
     line.peer(kind::PEER_RDMA_WRITE, STALE);
-    line.own(kind::DATA_RECEIVED);
-    line.own(kind::DEREG_MR, STALE);
-    const finding found = line.find(finding_kind::STALE);
-    assert_places(found, "the completion polled", 4, "the sync", 5);
-    assert_int_equal(found.missing_before, 5);
+    line.program(kind::DATA_RECEIVED);
+    line.program(kind::DEREG_MR, STALE);
+    const finding result = line.find(finding_kind::STALE);
+    assert_places(result, "the completion polled", 4, "the sync", 5);
+    assert_int_equal(result.missing_before, 5);
 }
 
 /// The data arrive, and a call finds them, before the completion is polled: the program could not
 /// know of them.
 void call_before_the_completion_is_no_place(void **) {
     one_line line;
-    line.own(kind::REG_MR);
+    line.program(kind::REG_MR);
     line.peer(kind::PEER_RDMA_WRITE, CLEAN);
-    line.own(kind::POST_SOURCE, STALE);
-    line.own(kind::DATA_RECEIVED);
-    line.own(kind::DEREG_MR, STALE);
+    line.program(kind::POST_SOURCE, STALE);
+    line.program(kind::DATA_RECEIVED);
+    line.program(kind::DEREG_MR, STALE);
     assert_places(line.find(finding_kind::STALE), "the completion polled", 3, "the deregistration",
                   4);
 }
@@ -104,12 +104,12 @@ void call_before_the_completion_is_no_place(void **) {
 /// An invalidation between two Writes: the second one is not synced.
 void synced_write_is_not_the_place(void **) {
     one_line line;
-    line.own(kind::REG_MR);
+    line.program(kind::REG_MR);
     line.peer(kind::PEER_RDMA_WRITE, CLEAN);
-    line.own(kind::DATA_RECEIVED);
-    line.own(kind::SYNC_INVALIDATE, STALE);
+    line.program(kind::DATA_RECEIVED);
+    line.program(kind::SYNC_INVALIDATE, STALE);
     line.peer(kind::PEER_RDMA_WRITE, CLEAN);
-    line.own(kind::DATA_RECEIVED); // call 4
+    line.program(kind::DATA_RECEIVED); // call 4
     line.event(kind::EXIT);
     assert_places(line.find(finding_kind::STALE), "the completion polled", 4,
                   "the end of the process", 0);
@@ -118,18 +118,18 @@ void synced_write_is_not_the_place(void **) {
 /// The states show no change: the order of calls does.
 void write_of_the_same_bytes_has_its_place(void **) {
     one_line line;
-    line.own(kind::REG_MR);
+    line.program(kind::REG_MR);
     line.peer(kind::PEER_RDMA_WRITE, CLEAN);
-    line.own(kind::DATA_RECEIVED);
-    line.own(kind::POST_SINK, CLEAN);
+    line.program(kind::DATA_RECEIVED);
+    line.program(kind::POST_SINK, CLEAN);
     assert_places(line.find(finding_kind::STALE), "the completion polled", 2, "the post", 3);
 }
 
 void write_without_a_completion_is_after_the_last_call(void **) {
     one_line line;
-    line.own(kind::REG_MR);
-    line.own(kind::SYNC_WRITEBACK, CLEAN);
-    line.own(kind::DEREG_MR, STALE);
+    line.program(kind::REG_MR);
+    line.program(kind::SYNC_WRITEBACK, CLEAN);
+    line.program(kind::DEREG_MR, STALE);
     assert_places(line.find(finding_kind::STALE), "the sync", 2, "the deregistration", 3);
     const stack_trace completion = frame(50); // as the recorded write has it
     assert_places(line.find(finding_kind::STALE, nullptr, &completion), "the completion polled", 50,
@@ -138,24 +138,24 @@ void write_without_a_completion_is_after_the_last_call(void **) {
 
 void conflict_is_found_by_the_next_sync(void **) {
     one_line line;
-    line.own(kind::REG_MR);
+    line.program(kind::REG_MR);
     line.peer(kind::PEER_RDMA_WRITE, CLEAN);
-    line.own(kind::DATA_RECEIVED);
-    line.own(kind::SYNC_INVALIDATE, CONFLICT);
+    line.program(kind::DATA_RECEIVED);
+    line.program(kind::SYNC_INVALIDATE, CONFLICT);
     assert_places(line.find(finding_kind::CONFLICT), "the completion polled", 2, "the sync", 3);
 }
 
 void sync_before_request_is_missing_after_the_last_call(void **) {
     one_line line;
-    line.own(kind::REG_MR);
-    line.own(kind::SYNC_WRITEBACK, DIRTY);
+    line.program(kind::REG_MR);
+    line.program(kind::SYNC_WRITEBACK, DIRTY);
     line.peer(kind::PEER_RDMA_WRITE, DIRTY);
     assert_places(line.find(finding_kind::UNSYNCED_WRITE), "the sync", 2, "the peer's RDMA Write",
                   0);
-    line.own(kind::REQUEST_SOURCE, DIRTY);
+    line.program(kind::REQUEST_SOURCE, DIRTY);
     assert_places(line.find(finding_kind::UNSYNCED_SOURCE), "the sync", 2, "the post", 3);
     one_line loopback;
-    loopback.own(kind::REG_MR);
+    loopback.program(kind::REG_MR);
     loopback.peer_in_this_process(kind::PEER_RDMA_WRITE, DIRTY);
     loopback.peer_in_this_process(kind::PEER_RDMA_WRITE, DIRTY);
     assert_places(loopback.find(finding_kind::UNSYNCED_WRITE), "the registration", 1, "the post",
@@ -165,10 +165,10 @@ void sync_before_request_is_missing_after_the_last_call(void **) {
 /// The stack of the event REQUEST_COMPLETE is that of the post.
 void completion_of_own_request_is_the_recorded_one(void **) {
     one_line line;
-    line.own(kind::REG_MR);
-    line.own(kind::REQUEST_SINK, CLEAN);
-    line.own(kind::REQUEST_COMPLETE, STALE);
-    line.own(kind::SYNC_FOR_DEVICE, STALE);
+    line.program(kind::REG_MR);
+    line.program(kind::REQUEST_SINK, CLEAN);
+    line.program(kind::REQUEST_COMPLETE, STALE);
+    line.program(kind::SYNC_FOR_DEVICE, STALE);
     const stack_trace completion = frame(50);
     assert_places(line.find(finding_kind::STALE_SINK, nullptr, &completion),
                   "the completion polled", 50, "the sync", 4);
@@ -193,10 +193,10 @@ void forgotten_calls_are_the_sync_or_the_registration(void **) {
 
 void redundant_sync_has_no_place(void **) {
     one_line line;
-    line.own(kind::SYNC_WRITEBACK, CLEAN);
-    const finding found = line.find(finding_kind::REDUNDANT);
-    assert_places(found, "", 0, "", 0);
-    assert_int_equal(found.missing_before, finding::NO_EVENT);
+    line.program(kind::SYNC_WRITEBACK, CLEAN);
+    const finding result = line.find(finding_kind::REDUNDANT);
+    assert_places(result, "", 0, "", 0);
+    assert_int_equal(result.missing_before, finding::NO_EVENT);
 }
 
 /// The model records the completion for the writes before it, each once.
