@@ -23,7 +23,8 @@ constexpr const char *PAGE_STYLE = R"(
 :root { --color4: #7c3aed; } @media (prefers-color-scheme: dark) { :root { --color4: #c4a3ff; } }
 h2 { border-top: 1px solid var(--line); padding-top: 1.6rem; overflow-wrap: anywhere; }
 h3 { font-size: 1rem; margin: 1.4rem 0 .4rem; }
-p, .legend { overflow-wrap: anywhere; } .insert { font-size: 1.05rem; font-weight: 650; } dd, dt { padding: .1rem 0; } dd code { display: block; }
+p, .legend { overflow-wrap: anywhere; } dd, dt { padding: .1rem 0; } dd code { display: block; }
+.insert { font-size: 1.05rem; font-weight: 650; } .scroll + p { margin-top: 1rem; }
 .legend { display: flex; flex-wrap: wrap; gap: .4rem 1.2rem; font-size: .9rem; }
 .legend .cell { min-width: 5rem; margin-right: .4rem; display: inline-block; }
 .extent { height: .8rem; border: 1px solid var(--line); background: var(--card); max-width: 46rem;

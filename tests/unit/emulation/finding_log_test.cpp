@@ -97,6 +97,66 @@ void site_without_request_is_sync_and_registration(void **) {
     assert_int_equal(count_of(text, " 2  repeated"), 1);
 }
 
+/// A call that is missing at one place is one place, on however many regions.
+void regions_of_one_call_are_one_site(void **) {
+    settings config;
+    config.max_reports = 2;
+    const std::string text = captured_stderr([&] {
+        finding_log log(config);
+        finding sample = sample_finding(finding_kind::STALE);
+        sample.after.stack = stack_trace::capture();
+        for (std::uintptr_t i = 1; i <= 5; ++i) {
+            sample.mr.number = static_cast<std::uint32_t>(i);
+            sample.mr.reg_stack.depth = 1;
+            sample.mr.reg_stack.frames[0] = reinterpret_cast<void *>(i);
+            log.report(sample);
+        }
+        log.write_summary();
+    });
+    assert_int_equal(count_of(text, "coherdma: STALE"), 2);
+    assert_int_equal(count_of(text, "         5  stale"), 1);
+    assert_int_equal(count_of(text, "         1  place           in the program\n"), 1);
+}
+
+/// Findings with a doubt say why, and are counted apart; the option leaves them out.
+void possible_findings_are_counted_or_left_out(void **) {
+    for (const bool only_certain : {false, true}) {
+        const temp_file log_file;
+        settings config;
+        config.log_file = log_file.name();
+        config.only_certain = only_certain;
+        const std::string text = captured_stderr([&] {
+            finding_log log(config);
+            finding sample = sample_finding();
+            log.report(sample);
+            sample.doubt = finding_doubt::SAME_BYTES;
+            log.report(sample);
+            sample.doubt = finding_doubt::MAYBE_UNREAD;
+            log.report(sample);
+            if (log.write_summary() != (only_certain ? 1 : 3))
+                _exit(1);
+        });
+        const std::size_t num_possible = only_certain ? 0 : 1;
+        assert_int_equal(count_of(text, "coherdma: POSSIBLE UNSYNCED WRITE: "), 2 * num_possible);
+        assert_int_equal(count_of(text, "  possible: the bytes were the same this time\n"),
+                         num_possible);
+        assert_int_equal(count_of(text, "  possible: nothing shows that the program read them\n"),
+                         num_possible);
+        assert_int_equal(count_of(text, "         2  possible        of those above"),
+                         num_possible);
+        const auto lines = log_file.lines();
+        assert_string_equal(lines[0]["certainty"].get<std::string>().c_str(), "certain");
+        assert_int_equal(lines.back()["certain"].get<int>(), 1);
+        assert_int_equal(lines.back()["possible"].get<int>(), only_certain ? 0 : 2);
+        assert_int_equal(lines.back()["places"].get<int>(), 1);
+        if (only_certain)
+            continue;
+        assert_string_equal(lines[1]["certainty"].get<std::string>().c_str(), "possible");
+        assert_string_equal(lines[1]["doubt"].get<std::string>().c_str(), "same-bytes");
+        assert_string_equal(lines[2]["doubt"].get<std::string>().c_str(), "maybe-unread");
+    }
+}
+
 void summary_without_findings(void **) {
     assert_string_equal(captured_stderr([] {
                             finding_log log(settings{});
@@ -227,6 +287,8 @@ int main() {
     const CMUnitTest tests[] = {
         cmocka_unit_test(findings_of_one_site_are_limited),
         cmocka_unit_test(site_without_request_is_sync_and_registration),
+        cmocka_unit_test(regions_of_one_call_are_one_site),
+        cmocka_unit_test(possible_findings_are_counted_or_left_out),
         cmocka_unit_test(summary_without_findings),
         cmocka_unit_test(notes_are_printed_once),
         cmocka_unit_test(log_name_expands_pid),

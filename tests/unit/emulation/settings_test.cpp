@@ -78,7 +78,8 @@ void all_variables_are_read(void **) {
     assert_string_equal(parsed.log_file.c_str(), "/tmp/%p.json");
     assert_string_equal(parsed.suppressions_file.c_str(), "/tmp/known");
     assert_true(parsed.report_redundant && parsed.strict && parsed.dereg_discards &&
-                !parsed.stack_traces && !parsed.checker_marks && parsed.program_syncs_local);
+                parsed.only_certain && !parsed.stack_traces && !parsed.checker_marks &&
+                parsed.program_syncs_local);
     setenv("COHERDMA_EMULATE_LOCAL_BUFFERS", "provider", 1);
     assert_false(read_settings("rxe0", "rxe").program_syncs_local);
 }
@@ -91,7 +92,8 @@ void unset_variables_have_defaults(void **) {
     assert_true(parsed.mode == cache_mode::STALE && parsed.line_size == 64 &&
                 parsed.max_reports == 10 && parsed.exit_status == 0);
     assert_true(parsed.stack_traces && parsed.checker_marks && !parsed.report_redundant &&
-                !parsed.strict && !parsed.dereg_discards && !parsed.program_syncs_local);
+                !parsed.strict && !parsed.dereg_discards && !parsed.only_certain &&
+                !parsed.program_syncs_local);
     assert_true(parsed.log_file.empty() && parsed.suppressions_file.empty());
 }
 
