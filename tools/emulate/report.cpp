@@ -6,6 +6,7 @@
 #include "emulate/timeline.hpp"
 #include "text.hpp"
 
+#include <algorithm>
 #include <fmt/core.h>
 
 namespace tools::emulate {
@@ -49,10 +50,12 @@ std::string format_source(const json &place) {
 std::string format_insert(const code_location &location) {
     if (location.insert.empty())
         return "";
-    const std::size_t end = location.insert.find("; ");
-    std::string text =
-        format_wrapped(location.insert.substr(0, end) + (end == std::string::npos ? "" : ";"), "");
-    if (end != std::string::npos)
+    const std::size_t end = std::min(location.insert.find("; "), location.insert.size());
+    std::string call = location.insert.substr(0, end) + ";";
+    if (call.size() > WIDTH) // without the folder it may be one line, as editors and grep want it
+        call.erase(0, location.place.rfind('/') + 1);
+    std::string text = format_wrapped(call, "");
+    if (end < location.insert.size())
         text += format_wrapped(location.insert.substr(end + 2), "  ");
     const std::string after = format_source(location.after),
                       before = format_source(location.before);

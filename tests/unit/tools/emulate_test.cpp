@@ -185,6 +185,11 @@ void table_begins_with_the_call_to_insert(void **) {
                     "  memory      inbox\n"
                     "  missing     sync before the Read\n"));
     assert_non_null(std::strstr(table.c_str(), "\n  suppress    unsynced-read:rxe0:ask\n"));
+    const std::string folder = "/a/folder/with/a/long/name/";
+    named["insert"]["place"] = folder + "a.c:12";
+    named["insert"]["text"] = folder + named["insert"]["text"].get<std::string>().substr(4);
+    assert_non_null(std::strstr(as_table({make_run("stale", named.dump() + "\n")}).c_str(),
+                                "\na.c:12: insert sync_it(device, with, many, arguments);\n"));
 }
 
 void possible_findings_are_counted_apart(void **) {
