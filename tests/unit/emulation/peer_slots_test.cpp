@@ -262,6 +262,47 @@ void requester_that_dies_has_probably_posted(void **) {
     wait_until([&] { return file.counts.posted == 1; });
 }
 
+/// Its child of fork() is another process.
+void requester_that_forks_and_dies_has_probably_posted(void **) {
+    const test_file file;
+    file.counts.leaves_something = file.counts.has_findings = true;
+    const child_process owner([&](int ready) { return run_owner(file, ready); });
+    int end[2];
+    assert_int_equal(pipe2(end, O_CLOEXEC), 0);
+    child_process requester([&](int ready) {
+        close(ready); // the child would keep it
+        const auto slots = file.open();
+        peer_slots::ticket left;
+        const bool is_checked = slots->request_check(request_of(0), left) == answer::CHECKED;
+        if (fork() == 0) {
+            char byte;
+            close(end[1]);
+            _exit(read(end[0], &byte, 1) == 0 ? 0 : 1);
+        }
+        return is_checked ? 0 : 1;
+    });
+    assert_int_equal(requester.wait(), 0);
+    wait_until([&] { return file.counts.posted == 1; });
+    close(end[0]);
+    close(end[1]); // the child of the requester ends
+}
+
+void owner_that_executes_another_program_has_no_memory(void **) {
+    const test_file file;
+    child_process owner([&](int ready) {
+        const auto slots = file.open();
+        slots->rkeys().add({.rkey = RKEY, .driver_number = DRIVER, .iova = IOVA, .length = LENGTH});
+        static_cast<void>(dup2(ready, STDOUT_FILENO)); // `yes` writes when it is executed
+        execlp("yes", "yes", nullptr);
+        return 1;
+    });
+    assert_true(owner.is_ready);
+    const auto slots = file.open();
+    peer_slots::ticket left;
+    assert_true(slots->request_check(request_of(0), left) == answer::NO_OWNER);
+    assert_int_equal(slots->own_index(), 0); // its slot is free
+}
+
 void owner_that_ends_reports_what_checks_left(void **) {
     const test_file file;
     file.counts.leaves_something = file.counts.has_findings = true;
@@ -490,6 +531,8 @@ int main() {
         cmocka_unit_test(what_a_check_left_counts_if_the_request_is_posted),
         cmocka_unit_test(more_open_requests_than_tickets_count_as_posted),
         cmocka_unit_test(requester_that_dies_has_probably_posted),
+        cmocka_unit_test(requester_that_forks_and_dies_has_probably_posted),
+        cmocka_unit_test(owner_that_executes_another_program_has_no_memory),
         cmocka_unit_test(owner_that_ends_reports_what_checks_left),
         cmocka_unit_test(killed_owner_is_not_waited_for),
         cmocka_unit_test(stopped_owner_is_waited_for_once),

@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <functional>
 #include <map>
+#include <string_view>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <vector>
@@ -48,12 +49,31 @@ void change(endpoint &end) {
     end.memory[0] = static_cast<std::byte>(std::to_integer<unsigned>(end.memory[0]) + 1);
 }
 
+/// Waits for a completion, which must be a success, by ibv_start_poll() if the CQ is extended.
+void expect_completion(const endpoint &end, bool is_extended) {
+    if (!is_extended) {
+        end.expect_success("the request");
+        return;
+    }
+    ibv_poll_cq_attr attr{};
+    while (const int error = ibv_start_poll(end.cq_ex(), &attr)) {
+        check(error == ENOENT ? 0 : error, "poll");
+        std::this_thread::sleep_for(milliseconds(1));
+    }
+    const ibv_wc_status status = end.cq_ex()->status;
+    ibv_end_poll(end.cq_ex());
+    if (status != IBV_WC_SUCCESS)
+        throw failure(ibv_wc_status_str(status));
+}
+
 class owner {
   public:
-    owner(const device &dev, int socket)
+    /// is_extended: the CQ of the QP that has the MW.
+    owner(const device &dev, int socket, bool is_extended)
         : socket_(socket)
+        , is_extended_(is_extended)
         , sender_(dev)
-        , receiver_(dev)
+        , receiver_(dev, {.extended = is_extended})
         , mw_(ibv_alloc_mw(receiver_.pd.get(), IBV_MW_TYPE_2)) {
         connect(sender_, receiver_);
         check(mw_ != nullptr ? 0 : -1, "memory window");
@@ -78,7 +98,7 @@ class owner {
             wr.bind_mw.bind_info = {receiver_.mr.get(),
                                     reinterpret_cast<std::uintptr_t>(receiver_.memory.data()),
                                     receiver_.memory.size(), IBV_ACCESS_REMOTE_READ};
-            post(receiver_, wr);
+            post(receiver_, wr, is_extended_);
             mw_->rkey = wr.bind_mw.rkey;
             change(receiver_);
             return answer(receiver_.memory.data(), mw_->rkey);
@@ -86,7 +106,7 @@ class owner {
         case command::LOCAL_INV: {
             ibv_send_wr wr = receiver_.make_wr(IBV_WR_LOCAL_INV);
             wr.invalidate_rkey = mw_->rkey;
-            post(receiver_, wr);
+            post(receiver_, wr, is_extended_);
             break;
         }
         case command::REMOTE_INV: {
@@ -94,8 +114,8 @@ class owner {
             ibv_sge sge = sender_.make_sge(8);
             ibv_send_wr wr = sender_.make_wr(IBV_WR_SEND_WITH_INV, sge);
             wr.invalidate_rkey = mw_->rkey;
-            post(sender_, wr);
-            receiver_.expect_success("receive");
+            post(sender_, wr, false);
+            expect_completion(receiver_, is_extended_);
             break;
         }
         case command::FREE_MW:
@@ -107,10 +127,10 @@ class owner {
         }
         answer(nullptr, 0);
     }
-    static void post(const endpoint &end, ibv_send_wr &wr) {
+    static void post(const endpoint &end, ibv_send_wr &wr, bool is_extended) {
         ibv_send_wr *bad_wr = nullptr;
         check(ibv_post_send(end.qp.get(), &wr, &bad_wr), "post");
-        end.expect_success("the request");
+        expect_completion(end, is_extended);
     }
     void register_many() {
         auto *const memory = static_cast<char *>(std::aligned_alloc(PAGE, NUM_MRS * PAGE));
@@ -129,6 +149,7 @@ class owner {
     }
 
     const int socket_;
+    const bool is_extended_;
     endpoint sender_, receiver_;
     unique_handle<ibv_mw, ibv_dealloc_mw> mw_;
     std::vector<unique_handle<ibv_mr, ibv_dereg_mr>> many_;
@@ -152,6 +173,7 @@ class requester {
 
   private:
     static const std::map<std::string, void (*)(requester &)> SCENARIOS;
+    static void invalidate_remotely(requester &);
 
     remote_key ask(command asked) const {
         if (write(socket_, &asked, sizeof asked) != sizeof asked)
@@ -231,6 +253,13 @@ class requester {
     endpoint end_;
 };
 
+void requester::invalidate_remotely(requester &self) {
+    const remote_key mw = self.ask(command::BIND);
+    self.read(mw);
+    self.ask(command::REMOTE_INV);
+    self.read(mw);
+}
+
 /// The number of findings that is expected is in emulation_peers.bats.
 const std::map<std::string, void (*)(requester &)> requester::SCENARIOS = {
     {"posted",
@@ -277,13 +306,8 @@ const std::map<std::string, void (*)(requester &)> requester::SCENARIOS = {
          self.ask(command::LOCAL_INV);
          self.read(mw);
      }},
-    {"remote-inv",
-     [](requester &self) {
-         const remote_key mw = self.ask(command::BIND);
-         self.read(mw);
-         self.ask(command::REMOTE_INV);
-         self.read(mw);
-     }},
+    {"remote-inv", invalidate_remotely},
+    {"remote-inv-extended", invalidate_remotely},
     {"rebind",
      [](requester &self) {
          const remote_key mw = self.ask(command::BIND);
@@ -324,7 +348,8 @@ int main(int argc, char **argv) try {
     setenv("COHERDMA_EMULATE_LOG", child == 0 ? "owner.json" : "requester.json", 1);
     const device dev = open_device(argv[1], std::atoi(argv[2]));
     if (child == 0) {
-        owner(dev, sockets[1]).run();
+        const bool is_extended = std::string_view(argv[3]).ends_with("-extended");
+        owner(dev, sockets[1], is_extended).run();
         return 0;
     }
     {
