@@ -88,7 +88,7 @@ void check_remote_access(emulated_device &device, const ibv_qp &qp, ibv_wr_opcod
     if (matches.empty())
         checks.peers = peer_ipc::request_check(memory, opcode, access);
     if (matches.size() == 1)
-        check_peer_access(matches[0], opcode, access, checks.own);
+        check_peer_access(matches[0], opcode, access, checks.local);
 }
 
 /// Checks memory of this process for a WR that is about to be posted.
@@ -109,12 +109,12 @@ void check_peer_access(addr_range range, ibv_wr_opcode opcode, const mem_access 
 
 static void end_checks(request_checks checks, bool is_posted) {
     peer_ipc::end_request(checks.peers, is_posted);
-    if (checks.own.is_empty())
+    if (checks.local.is_empty())
         return;
     if (is_posted)
-        process_state().cache.report_posted(checks.own);
+        process_state().cache.report_posted(checks.local);
     else
-        process_state().cache.drop_unposted(checks.own);
+        process_state().cache.drop_unposted(checks.local);
 }
 
 void end_checks(const interposer::request &ended, bool is_posted) {

@@ -35,16 +35,16 @@ ipc_state *ipc = new ipc_state;
 /// The memory of this process that a request of a peer names; empty if it is not registered, or by
 /// several devices.
 addr_range find_requested_memory(const remote_memory &memory, ibv_wr_opcode opcode) {
-    addr_range found;
+    addr_range match;
     bool is_ambiguous = false;
     for_each_device([&](emulated_device &device) {
         if (device.driver_number != memory.driver_number)
             return;
         const addr_range range = device.find_memory_by_rkey(memory, needed_access(opcode));
-        is_ambiguous = is_ambiguous || (!found.empty() && !range.empty());
-        found = found.empty() ? range : found;
+        is_ambiguous = is_ambiguous || (!match.empty() && !range.empty());
+        match = match.empty() ? range : match;
     });
-    return is_ambiguous ? addr_range{} : found;
+    return is_ambiguous ? addr_range{} : match;
 }
 
 class unposted_peer_request final : public unposted_request {

@@ -124,7 +124,7 @@ void prepare_send(emulated_device &device, const request &sent, const ibv_send_w
     const ibv_qp &qp = *static_cast<const ibv_qp *>(sent.queue);
     pending_request pending;
     request_checks checks;
-    prepare_sges(device, qp, sent, wr, pending, checks.own);
+    prepare_sges(device, qp, sent, wr, pending, checks.local);
     if (!pending.sinks.empty())
         process_state().requests.add(sent.queue, sent.number, std::move(pending));
     check_target(device, qp, sent, wr, checks);

@@ -17,10 +17,10 @@ namespace coherdma::emulation {
 
 /// Of one request: in this process, and in another one.
 struct request_checks {
-    unposted_checks own;
+    unposted_checks local;
     peer_slots::ticket peers;
 
-    [[nodiscard]] bool is_empty() const noexcept { return own.is_empty() && peers.number == 0; }
+    [[nodiscard]] bool is_empty() const noexcept { return local.is_empty() && peers.number == 0; }
 };
 
 /// By the number of the request. Thread-safe.

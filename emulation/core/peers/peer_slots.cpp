@@ -213,8 +213,8 @@ bool peer_slots::take_slot() {
     // Their numbers go on: requesters may have tickets of the former process.
     for (auto &state : slot.tickets)
         state.store(in_phase(state.load() + NEXT_NUMBER, UNUSED));
-    for (mailbox &box : slot.mailboxes)
-        box.state.store(in_phase(box.state.load() + NEXT_NUMBER, IDLE));
+    for (mailbox &each : slot.mailboxes)
+        each.state.store(in_phase(each.state.load() + NEXT_NUMBER, IDLE));
     for (unsigned i = NUM_TICKETS; i > 0; --i)
         free_tickets_.push_back(i - 1);
     rkeys_ = std::make_unique<rkey_table>(table_place(own_index_));
@@ -286,17 +286,17 @@ bool peer_slots::answer_pending(const check_function &check) {
 
 void peer_slots::answer_mailbox(unsigned index, const check_function &check) {
     const unsigned requester = index / MAILBOXES_PER_SLOT;
-    mailbox &box = shm_->slots[requester].mailboxes[index % MAILBOXES_PER_SLOT];
+    mailbox &asked = shm_->slots[requester].mailboxes[index % MAILBOXES_PER_SLOT];
     // Acquire: pairs with the requester's release of REQUESTED, so `request` is complete.
-    state_word state = box.state.load(std::memory_order_acquire);
+    state_word state = asked.state.load(std::memory_order_acquire);
     if (phase_of(state) != REQUESTED)
         return;
     // A copy: the requester of CHECKING may give up, too. If it has given up before, the copy may
     // be of two requests, and is not used.
-    const check_request request = box.request;
+    const check_request request = asked.request;
     const state_word checking = in_phase(state, CHECKING);
-    if (box.owner != own_index_ ||
-        !box.state.compare_exchange_strong(state, checking, std::memory_order_acq_rel))
+    if (asked.owner != own_index_ ||
+        !asked.state.compare_exchange_strong(state, checking, std::memory_order_acq_rel))
         return;
     show_progress();
     std::uint32_t word = 0;
@@ -312,9 +312,9 @@ void peer_slots::answer_mailbox(unsigned index, const check_function &check) {
     own_slot().answers[index].store(word, std::memory_order_relaxed);
     state_word expected = checking;
     // Release: the answer is complete before the requester sees ANSWERED.
-    if (box.state.compare_exchange_strong(expected, in_phase(state, ANSWERED),
-                                          std::memory_order_release))
-        return wake_all(box.state);
+    if (asked.state.compare_exchange_strong(expected, in_phase(state, ANSWERED),
+                                            std::memory_order_release))
+        return wake_all(asked.state);
     // It has given up: it posts the request unchecked.
     if (word != 0)
         own_slot().tickets[word & TICKET_INDEX].store(
@@ -349,12 +349,12 @@ std::uint32_t peer_slots::keep(unsigned requester, std::unique_ptr<unposted_requ
     return HAS_TICKET | index;
 }
 
-peer_slots::verdict peer_slots::verdict_on(const kept_request &kept) const noexcept {
+peer_slots::outcome peer_slots::outcome_of(const kept_request &kept) const noexcept {
     // Acquire: none is needed but for the order of reports.
     const state_word state = own_slot().tickets[kept.ticket_index].load(std::memory_order_acquire);
     if (state == kept.ticket_number)
-        return verdict::NONE;
-    return state == in_phase(kept.ticket_number, REFUSED) ? verdict::REFUSED : verdict::POSTED;
+        return outcome::NONE;
+    return state == in_phase(kept.ticket_number, REFUSED) ? outcome::REFUSED : outcome::POSTED;
 }
 
 /// The process that sent the request has ended.
@@ -363,7 +363,7 @@ bool peer_slots::is_requester_gone(const kept_request &kept) const noexcept {
            !is_slot_locked(fd_, kept.requester);
 }
 
-/// Does what the verdicts say.
+/// Does what the outcomes require.
 void peer_slots::end_decided(scan which) noexcept {
     std::vector<kept_request> decided;
     {
@@ -374,7 +374,7 @@ void peer_slots::end_decided(scan which) noexcept {
         if (looks_for_gone)
             next_look_ = now + REQUESTER_INTERVAL;
         for (auto it = kept_.begin(); it != kept_.end();) {
-            const bool is_decided = verdict_on(*it) != verdict::NONE || which == scan::AT_END ||
+            const bool is_decided = outcome_of(*it) != outcome::NONE || which == scan::AT_END ||
                                     (looks_for_gone && is_requester_gone(*it));
             if (!is_decided && which == scan::FIRST)
                 break; // most are decided in their order
@@ -388,7 +388,7 @@ void peer_slots::end_decided(scan which) noexcept {
     }
     for (const kept_request &kept : decided) { // without the mutex: reports may take long
         show_progress();
-        const bool is_refused = verdict_on(kept) == verdict::REFUSED;
+        const bool is_refused = outcome_of(kept) == outcome::REFUSED;
         try {
             if (is_refused)
                 kept.left->on_refuse();
@@ -493,9 +493,9 @@ peer_slots::answer peer_slots::request_check(const check_request &request, ticke
     for (unsigned i = 0; i < NUM_SLOTS; ++i) {
         if (i == own_index_ || shm_->slots[i].status.load() != LIVE)
             continue;
-        const search found = find_in_table(i, request.memory);
-        is_unknown = is_unknown || found == search::UNKNOWN;
-        if (found != search::PRESENT)
+        const search result = find_in_table(i, request.memory);
+        is_unknown = is_unknown || result == search::UNKNOWN;
+        if (result != search::PRESENT)
             continue;
         if (owner != NUM_SLOTS)
             return answer::NO_OWNER; // ambiguous
@@ -507,31 +507,31 @@ peer_slots::answer peer_slots::request_check(const check_request &request, ticke
     const std::uint64_t progress = progress_of(slot.process_number.load(), slot.activity.load());
     if (silent_owners_[owner].load() == progress)
         return answer::UNCHECKED;
-    const own_mailbox own(*this);
-    mailbox &box = *own;
-    box.owner = owner;
-    box.request = request;
-    const state_word requested = in_phase(box.state.load() + NEXT_NUMBER, REQUESTED);
+    const own_mailbox claimed(*this);
+    mailbox &sent = *claimed;
+    sent.owner = owner;
+    sent.request = request;
+    const state_word requested = in_phase(sent.state.load() + NEXT_NUMBER, REQUESTED);
     // Release: pairs with the owner's acquire.
-    box.state.store(requested, std::memory_order_release);
-    slot.pending[own.number() / 64].fetch_or(std::uint64_t{1} << own.number() % 64,
-                                             std::memory_order_release);
+    sent.state.store(requested, std::memory_order_release);
+    slot.pending[claimed.number() / 64].fetch_or(std::uint64_t{1} << claimed.number() % 64,
+                                                 std::memory_order_release);
     ring(slot.doorbell);
-    if (!await_answer(box, owner, requested))
+    if (!await_answer(sent, owner, requested))
         return is_live(owner) ? answer::UNCHECKED : answer::NO_OWNER;
-    const std::uint32_t found = slot.answers[own.number()].load(std::memory_order_relaxed);
-    const std::uint32_t index = (found & TICKET_INDEX) % NUM_TICKETS;
+    const std::uint32_t word = slot.answers[claimed.number()].load(std::memory_order_relaxed);
+    const std::uint32_t index = (word & TICKET_INDEX) % NUM_TICKETS;
     const state_word number = slot.tickets[index].load();
-    if ((found & HAS_TICKET) != 0 && phase_of(number) == OPEN)
+    if ((word & HAS_TICKET) != 0 && phase_of(number) == OPEN)
         left = {.slot = owner,
                 .index = index,
                 .number = number,
-                .has_findings = (found & HAS_FINDINGS) != 0};
+                .has_findings = (word & HAS_FINDINGS) != 0};
     return answer::CHECKED;
 }
 
 /// False: the owner has not answered in time, or has ended.
-bool peer_slots::await_answer(mailbox &box, unsigned owner, std::uint32_t requested) noexcept {
+bool peer_slots::await_answer(mailbox &sent, unsigned owner, std::uint32_t requested) noexcept {
     process_slot &slot = shm_->slots[owner];
     const std::uint32_t process = slot.process_number.load();
     std::uint32_t activity = slot.activity.load();
@@ -543,17 +543,17 @@ bool peer_slots::await_answer(mailbox &box, unsigned owner, std::uint32_t reques
     bool is_awaited = true;
     for (;;) {
         // Acquire: pairs with the owner's release of ANSWERED.
-        state_word state = box.state.load(std::memory_order_acquire);
+        state_word state = sent.state.load(std::memory_order_acquire);
         if (state == in_phase(requested, ANSWERED))
             break;
         if (!is_awaited) {
             // If it has begun or answered in between, the exchange fails.
-            if (box.state.compare_exchange_strong(state, in_phase(requested, IDLE)))
+            if (sent.state.compare_exchange_strong(state, in_phase(requested, IDLE)))
                 return false;
             continue;
         }
-        wait_on(box.state, state, std::min(deadline, steady_clock::now() + LOOK_INTERVAL));
-        if (box.state.load(std::memory_order_acquire) == in_phase(requested, ANSWERED))
+        wait_on(sent.state, state, std::min(deadline, steady_clock::now() + LOOK_INTERVAL));
+        if (sent.state.load(std::memory_order_acquire) == in_phase(requested, ANSWERED))
             break;
         if (const std::uint32_t current = slot.activity.load(); current != activity) {
             activity = current;
@@ -566,7 +566,7 @@ bool peer_slots::await_answer(mailbox &box, unsigned owner, std::uint32_t reques
             is_awaited = false;
         }
     }
-    box.state.store(in_phase(requested, IDLE));
+    sent.state.store(in_phase(requested, IDLE));
     return true;
 }
 

@@ -114,7 +114,7 @@ class peer_slots {
         std::uint32_t requester_number; ///< of the process that has it
         std::unique_ptr<unposted_request> left;
     };
-    enum class verdict : std::uint8_t { NONE, POSTED, REFUSED };
+    enum class outcome : std::uint8_t { NONE, POSTED, REFUSED };
 
     peer_slots(int fd, shm_layout *, timeouts);
     static shm_layout *map_file(int fd, const std::string &path, std::string &reason);
@@ -126,12 +126,12 @@ class peer_slots {
     bool answer_pending(const check_function &);
     void answer_mailbox(unsigned index, const check_function &);
     std::uint32_t keep(unsigned requester, std::unique_ptr<unposted_request>);
-    [[nodiscard]] verdict verdict_on(const kept_request &) const noexcept;
+    [[nodiscard]] outcome outcome_of(const kept_request &) const noexcept;
     [[nodiscard]] bool is_requester_gone(const kept_request &) const noexcept;
     enum class scan : std::uint8_t {
-        FIRST, ///< up to the first without a verdict
+        FIRST, ///< up to the first without an outcome
         ALL,   ///< also those of requesters that have ended: they count as posted
-        AT_END ///< this process ends: all without a verdict count as posted
+        AT_END ///< this process ends: all without an outcome count as posted
     };
     void end_decided(scan) noexcept;
 

@@ -341,7 +341,7 @@ void stopped_owner_is_waited_for_once(void **) {
     peer_slots::ticket left;
     assert_true(slots->request_check(request_of(0), left) == answer::CHECKED);
     owner.stop();
-    for (int i = 0; i < 100000; ++i)
+    for (int i = 0; i < 10000; ++i)
         assert_true(slots->request_check(request_of(0), left) == answer::UNCHECKED);
     owner.send(SIGCONT);
     wait_until([&] { return slots->request_check(request_of(0), left) == answer::CHECKED; });
@@ -399,23 +399,24 @@ void processes_are_killed_at_any_moment(void **) {
     peer_slots::ticket left;
     for (int i = 0; i < 100; ++i) {
         child_process requester([&](int ready) {
-            const auto own = file.open();
-            if (own == nullptr || write(ready, "", 1) != 1)
+            const auto slots_of_child = file.open();
+            if (slots_of_child == nullptr || write(ready, "", 1) != 1)
                 return 1;
             for (bool is_posted = true;; is_posted = !is_posted) {
                 peer_slots::ticket ticket;
-                own->request_check(request_of(0), ticket);
-                own->end_request(ticket, is_posted);
+                slots_of_child->request_check(request_of(0), ticket);
+                slots_of_child->end_request(ticket, is_posted);
             }
         });
         child_process other_owner([&](int ready) {
-            const auto own = file.open();
-            if (own == nullptr || write(ready, "", 1) != 1)
+            const auto slots_of_child = file.open();
+            if (slots_of_child == nullptr || write(ready, "", 1) != 1)
                 return 1;
             for (std::uint32_t rkey = RKEY + 1;; ++rkey) {
-                own->rkeys().add({.rkey = rkey, .driver_number = DRIVER, .iova = 0, .length = 8});
+                slots_of_child->rkeys().add(
+                    {.rkey = rkey, .driver_number = DRIVER, .iova = 0, .length = 8});
                 if (rkey % 16 != 0)
-                    own->rkeys().remove(DRIVER, rkey, 0);
+                    slots_of_child->rkeys().remove(DRIVER, rkey, 0);
             }
         });
         assert_true(requester.is_ready && other_owner.is_ready);
