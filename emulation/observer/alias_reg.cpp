@@ -11,15 +11,20 @@
 #include "alias_reg.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
+#include <cinttypes>
 #include <csignal>
+#include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <rdma/ib_user_ioctl_cmds.h>
 #include <rdma/ib_user_ioctl_verbs.h>
 #include <rdma/ib_user_verbs.h>
 #include <rdma/rdma_user_ioctl_cmds.h>
 #include <rdma/siw-abi.h>
+#include <string>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -54,8 +59,9 @@ struct child_args {
     siw_ureq_reg_mr siw_cmd;
     siw_uresp_reg_mr siw_resp;
     int cmd_fd;
-    long ioctl_result; ///< NOT_CALLED: the child did not reach the ioctl
-    long mmap_error;   ///< negative errno
+    long ioctl_result;                    ///< NOT_CALLED: the child did not reach the ioctl
+    long mmap_error;                      ///< negative errno
+    std::array<addr_range, 2> huge_pages; ///< that the range begins and ends in; or empty
     std::size_t num_mappings;
     cache_model::page_mapping *mappings; ///< behind this struct
 };
@@ -148,7 +154,12 @@ inline long clone_process(void (*function)(child_args *), child_args *args, void
 
 /// The child: replaces its memory by the device's pages, has the kernel register them, and kills
 /// itself. args and the stack are in a shared mapping, where the program reads the results.
+// A part of a page of hugetlbfs cannot be replaced, so that is unmapped first.
 void child_main(child_args *args) {
+    for (const addr_range &range : args->huge_pages)
+        if (!range.empty())
+            system_call(SYS_munmap, static_cast<long>(range.begin), static_cast<long>(range.size()),
+                        0, 0, 0, 0);
     for (std::size_t i = 0; i < args->num_mappings && args->mmap_error == 0; ++i) {
         const cache_model::page_mapping &mapping = args->mappings[i];
         const long result =
@@ -210,6 +221,27 @@ void fill_reg_mr_cmd(child_args &args, const ibv_pd &pd, addr_range range, std::
     args.ioctl_result = NOT_CALLED;
 }
 
+/// The huge pages of hugetlbfs that the range begins and ends in; empty ranges, if it does not.
+std::array<addr_range, 2> find_huge_pages(addr_range range) {
+    std::array<addr_range, 2> pages;
+    const auto min_size = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    std::ifstream smaps("/proc/self/smaps");
+    addr_range mapping;
+    for (std::string line; std::getline(smaps, line);) {
+        std::size_t kilobytes;
+        if (std::sscanf(line.c_str(), "%" SCNxPTR "-%" SCNxPTR " ", &mapping.begin, &mapping.end) ==
+                2 ||
+            std::sscanf(line.c_str(), "KernelPageSize: %zu", &kilobytes) != 1 ||
+            kilobytes * 1024 <= min_size)
+            continue;
+        const addr_range edges[] = {{range.begin, range.begin + 1}, {range.end - 1, range.end}};
+        for (std::size_t i = 0; i < pages.size(); ++i)
+            if (!intersection(mapping, edges[i]).empty())
+                pages[i] = round_out(edges[i], kilobytes * 1024);
+    }
+    return pages;
+}
+
 /// Runs child_main() in a child and waits for its end. Returns 0 or an errno.
 int run_child(child_args &args, unsigned char *stack) noexcept {
     sigset_t all_signals, old_mask;
@@ -251,7 +283,12 @@ int register_alias(const ibv_pd &pd, const std::vector<cache_model::page_mapping
     args.num_mappings = mappings.size();
     args.mappings = reinterpret_cast<cache_model::page_mapping *>(&args + 1);
     std::copy(mappings.begin(), mappings.end(), args.mappings);
-    const int error = run_child(args, stack);
+    int error = run_child(args, stack);
+    if (args.mmap_error != 0) { // only looked for now, as it takes long
+        args.huge_pages = find_huge_pages(range);
+        args.mmap_error = 0;
+        error = run_child(args, stack);
+    }
     registered = {args.resp.mr_handle, args.resp.lkey, args.resp.rkey};
     munmap(shared, size);
     return error;

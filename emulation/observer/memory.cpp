@@ -9,6 +9,7 @@
 #include "alias_reg.hpp"
 #include "peer_ipc.hpp"
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -102,6 +103,17 @@ ibv_mr *register_in_view(const registration &asked, const page_view &view, regis
     return mr;
 }
 
+/// Whether libibverbs keeps the addresses of MRs, for a process that forks; not needed since Linux
+/// 5.12. It asks the kernel each time, by a socket.
+bool keeps_addresses_for_fork() noexcept {
+    static std::atomic<bool> is_unneeded = false;
+    if (is_unneeded)
+        return false;
+    const ibv_fork_status status = ibv_is_fork_initialized();
+    is_unneeded = status == IBV_FORK_UNNEEDED;
+    return status == IBV_FORK_ENABLED;
+}
+
 /// Only an MR of this process is emulated: find_memory_by_lkey() finds it.
 ibv_mr *import_mr(const emulated_device &device, ibv_mr *mr) {
     bool is_known = false;
@@ -184,7 +196,7 @@ ibv_mr *register_memory(emulated_device &device, const registration &asked, regi
         mr.reset(register_in_view(asked, added.view, next));
         if (mr == nullptr)
             error = errno;
-        else if (ibv_is_fork_initialized() != IBV_FORK_ENABLED)
+        else if (!keeps_addresses_for_fork())
             added.view = {}; // the device has the pages, and libibverbs does not keep the address
     }
     if (error != 0) {

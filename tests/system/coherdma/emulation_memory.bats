@@ -65,3 +65,15 @@ expect_fork_works() {
     run_registers rxe reopen "$(device_fact rxe GID_INDEX)" 2>&1
     [[ $output == *$'wrote 1, read 1\nwrote 2, read 2'* ]]
 }
+
+# The user-mode kernel has no huge pages: coherdma.emulation_huge_pages runs these in a QEMU guest.
+expect_huge_pages() {
+    [[ -w /proc/sys/vm/nr_hugepages ]] || skip 'this kernel has no huge pages'
+    echo 8 >/proc/sys/vm/nr_hugepages
+    run_registers "$1" huge
+    [[ $output == *'registered parts of huge pages'* && $output != *'is not emulated'* ]]
+}
+# bats test_tags=huge_pages
+@test "rxe: parts of huge pages are registered and emulated" { expect_huge_pages rxe; }
+# bats test_tags=huge_pages
+@test "siw: parts of huge pages are registered and emulated" { expect_huge_pages siw; }

@@ -4,6 +4,7 @@
 // registers DEVICE cycles COUNT       growth after COUNT registrations, in kilobytes
 // registers DEVICE until-refused      registers until memory runs out; prints the error
 // registers DEVICE fork               a child closes inherited objects and opens the device itself
+// registers DEVICE huge               registers parts of huge pages
 // registers DEVICE sync               syncs while operator new fails
 // registers DEVICE reopen GID_INDEX   closes the device with an MR, and registers its memory again
 //
@@ -170,6 +171,29 @@ void test_fork(const std::string &device, const pd_ptr &pd) {
     std::printf("the parent has registered\n");
 }
 
+/// Parts of huge pages, which the system must have, and of transparent ones.
+void register_huge_pages(const pd_ptr &pd) {
+    constexpr std::size_t HUGE_PAGE = 2 * MEGABYTE, COUNT = 2, PAGE = 4096;
+    constexpr std::size_t PARTS[][2] = {// offset and length
+                                        {0, COUNT * HUGE_PAGE},
+                                        {0, PAGE},
+                                        {3 * PAGE + 10, 100},
+                                        {HUGE_PAGE - PAGE, 2 * PAGE}};
+    for (const int flags : {0, MAP_HUGETLB}) {
+        void *const pages = mmap(nullptr, COUNT * HUGE_PAGE, PROT_READ | PROT_WRITE,
+                                 MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+        check(pages == MAP_FAILED ? -1 : 0, "map huge pages");
+        madvise(pages, COUNT * HUGE_PAGE, MADV_HUGEPAGE);
+        std::memset(pages, 1, COUNT * HUGE_PAGE);
+        for (const auto &[offset, length] : PARTS)
+            check(mr_ptr(ibv_reg_mr(pd.get(), static_cast<std::byte *>(pages) + offset, length,
+                                    ACCESS)),
+                  "ibv_reg_mr of a part of a huge page");
+        munmap(pages, COUNT * HUGE_PAGE);
+    }
+    std::printf("registered parts of huge pages\n");
+}
+
 /// operator new fails from the count-th allocation of a sync on: the sync may be incomplete, but
 /// must not end the process.
 void sync_without_memory(const context &verbs_context, const pd_ptr &pd) {
@@ -234,10 +258,12 @@ int main(int argc, char **argv) {
             test_fork(argv[1], pd);
         else if (test == "reopen")
             test_reopen(argv[1], static_cast<int>(value));
+        else if (test == "huge")
+            register_huge_pages(pd);
         else if (test == "sync")
             sync_without_memory(device, pd);
         else
-            throw failure("size, cycles, until-refused, fork, sync or reopen");
+            throw failure("size, cycles, until-refused, fork, huge, sync or reopen");
     } catch (const failure &e) {
         std::fprintf(stderr, "registers: %s\n", e.what());
         return 1;
