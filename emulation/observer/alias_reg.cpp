@@ -294,6 +294,16 @@ int register_alias(const ibv_pd &pd, const std::vector<cache_model::page_mapping
     return error;
 }
 
+int register_range(const ibv_pd &pd, addr_range range, std::uint64_t iova, int access,
+                   mr_handle_and_keys &registered) noexcept {
+    child_args args = {};
+    fill_reg_mr_cmd(args, pd, range, iova, access);
+    if (ioctl(pd.context->cmd_fd, RDMA_VERBS_IOCTL, &args.hdr) != 0)
+        return errno;
+    registered = {args.resp.mr_handle, args.resp.lkey, args.resp.rkey};
+    return 0;
+}
+
 int destroy_siw_mr(const ibv_context &context, std::uint32_t handle) noexcept {
     struct {
         ioctl_hdr hdr;

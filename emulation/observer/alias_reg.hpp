@@ -20,6 +20,10 @@ int register_alias(const ibv_pd &pd, const std::vector<cache_model::page_mapping
                    addr_range range, std::uint64_t iova, int access,
                    mr_handle_and_keys &registered);
 
+/// Registers the program's memory, in the kernel only. Returns 0 or an errno.
+int register_range(const ibv_pd &pd, addr_range range, std::uint64_t iova, int access,
+                   mr_handle_and_keys &registered) noexcept;
+
 /// Deregisters in the kernel only. Returns 0 or an errno.
 int destroy_siw_mr(const ibv_context &, std::uint32_t handle) noexcept;
 

@@ -68,25 +68,24 @@ int add_to_cache(const emulated_device &device, keyed_memory &memory,
 }
 
 /// siw knows memory only by the address that it was registered at: the device's pages are
-/// registered there, and the MR gets their handle and keys. Returns 0 or an errno.
+/// registered there, and the MR gets their handle and keys. Returns 0 or an errno. The program's
+/// memory is deregistered first: the kernel copies pages that are registered for a child.
 int register_at_program_address(const registration &asked,
                                 const std::vector<cache_model::page_mapping> &mappings,
                                 ibv_mr &mr) {
     const auto begin = reinterpret_cast<std::uintptr_t>(asked.addr);
-    mr_handle_and_keys alias;
-    int error = register_alias(*asked.pd, mappings, {begin, begin + asked.length}, asked.iova,
-                               asked.access, alias);
-    if (error != 0)
+    const addr_range range = {begin, begin + asked.length};
+    if (const int error = destroy_siw_mr(*asked.pd->context, mr.handle))
         return error;
-    error = destroy_siw_mr(*asked.pd->context, mr.handle);
-    if (error != 0) {
-        destroy_siw_mr(*asked.pd->context, alias.handle);
-        return error;
-    }
-    mr.handle = alias.handle;
-    mr.lkey = alias.lkey;
-    mr.rkey = alias.rkey;
-    return 0;
+    mr_handle_and_keys registered;
+    const int error =
+        register_alias(*asked.pd, mappings, range, asked.iova, asked.access, registered);
+    if (error != 0) // the caller deregisters the MR: it must have a handle
+        register_range(*asked.pd, range, asked.iova, asked.access, registered);
+    mr.handle = registered.handle;
+    mr.lkey = registered.lkey;
+    mr.rkey = registered.rkey;
+    return error;
 }
 
 /// Other devices know memory by an address of the program's choice: the MR is replaced by one of

@@ -27,6 +27,14 @@ expect_copy() {
 @test "rxe: an MR of 128 MiB takes its copy and an eighth, until it is deregistered" { expect_copy rxe; }
 @test "siw: an MR of 128 MiB takes its copy and an eighth, until it is deregistered" { expect_copy siw; }
 
+# The guest has 576 MB: a second copy of the memory, for a moment, would be too much.
+expect_no_second_copy() {
+    run_registers "$1" size 200
+    [[ $output == *'registered 200 MB'* ]]
+}
+@test "rxe: an MR of a third of the memory is registered" { expect_no_second_copy rxe; }
+@test "siw: an MR of a third of the memory is registered" { expect_no_second_copy siw; }
+
 # The page of each registration would be 1000 KB; the heap and the kernel's caches vary by some 100.
 expect_no_growth() {
     run_registers "$1" cycles 250
