@@ -153,7 +153,8 @@ class test_cache {
         return device;
     }
     /// The same without the sync.
-    std::unique_ptr<device_side> add_unsynced_mr(addr_range range, std::uint32_t *mr_number = nullptr) {
+    std::unique_ptr<device_side> add_unsynced_mr(addr_range range,
+                                                 std::uint32_t *mr_number = nullptr) {
         memory_region mr;
         mr.range = range;
         mr.remote_read = mr.remote_write = true;

@@ -23,7 +23,8 @@ namespace {
 using namespace verbs_test;
 
 constexpr std::size_t LINE = 256; // the largest that is emulated
-constexpr unsigned ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
+constexpr unsigned ACCESS =
+    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
 
 struct options {
     std::string address, device;
@@ -52,9 +53,7 @@ class buffer {
             if (bytes_.get()[i] != static_cast<unsigned char>(value + i))
                 throw failure(concat(operation, ": byte ", i, " of ", size_, " is wrong"));
     }
-    [[nodiscard]] coherdma_range range() const {
-        return {.addr = bytes_.get(), .length = size_};
-    }
+    [[nodiscard]] coherdma_range range() const { return {.addr = bytes_.get(), .length = size_}; }
     [[nodiscard]] ibv_sge sge() const {
         return {addr(), static_cast<std::uint32_t>(size_), mr_->lkey};
     }
@@ -186,8 +185,8 @@ void use_connection(const options &run, rng_type &rng) {
     responder.use_srq = rng() % 3 == 0;
     const rdmacm_loopback loopback(run.address, {}, responder);
     const endpoint &requester = loopback.requester, &owner = loopback.responder;
-    const coherdma_handle device = check(coherdma_handle(coherdma_open_device(owner.id->verbs)),
-                                         "coherdma_open_device");
+    const coherdma_handle device =
+        check(coherdma_handle(coherdma_open_device(owner.id->verbs)), "coherdma_open_device");
     for (unsigned i = 0, count = 1 + rng() % 3; i < count; ++i) {
         exchange data({requester.pd.get(), requester.qp(), requester.send_cq.cq.get()},
                       owner.pd.get(), device.get(), rng);
@@ -226,9 +225,8 @@ void use_context(const options &run, rng_type &rng) {
               "a CQ");
     const buffer data(pd.get(), LINE, ACCESS);
     ibv_srq_init_attr srq_attr{nullptr, {8, 2, 0}};
-    const unique_handle<ibv_srq, ibv_destroy_srq> srq =
-        check(unique_handle<ibv_srq, ibv_destroy_srq>(ibv_create_srq(pd.get(), &srq_attr)),
-              "an SRQ");
+    const unique_handle<ibv_srq, ibv_destroy_srq> srq = check(
+        unique_handle<ibv_srq, ibv_destroy_srq>(ibv_create_srq(pd.get(), &srq_attr)), "an SRQ");
     ibv_sge sge = data.sge();
     ibv_recv_wr recv_wr{1, nullptr, &sge, 1}, *bad_wr = nullptr;
     check(ibv_post_srq_recv(srq.get(), &recv_wr, &bad_wr), "post to an SRQ");
