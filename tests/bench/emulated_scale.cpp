@@ -149,14 +149,14 @@ void measure_writes(const std::string &address, std::size_t count) {
 } // namespace
 
 int main(int argc, char **argv) {
-    const std::string_view what = argc > 1 ? argv[1] : "";
+    const std::string_view kind = argc > 1 ? argv[1] : "";
     const auto number = [&](int i) {
         return std::strtoul(argv[i], nullptr, 10);
     };
     try {
-        if (what == "register" && argc == 5)
+        if (kind == "register" && argc == 5)
             measure_registrations(argv[2], number(3), number(4));
-        else if (what == "writes" && argc == 4)
+        else if (kind == "writes" && argc == 4)
             measure_writes(argv[2], number(3));
         else
             throw failure("register DEVICE COUNT STEP, or writes ADDRESS COUNT");

@@ -34,12 +34,12 @@ void mr_table::remove(std::uint32_t number) {
 }
 
 void mr_table::set_keys(std::uint32_t number, std::uint32_t lkey, std::uint32_t rkey) {
-    at(number).lkey = lkey;
-    at(number).rkey = rkey;
+    mr_of(number).lkey = lkey;
+    mr_of(number).rkey = rkey;
 }
 
 void mr_table::set_remote_access(std::uint32_t number, bool can_read, bool can_write) {
-    memory_region &mr = at(number);
+    memory_region &mr = mr_of(number);
     mr.remote_read = can_read;
     mr.remote_write = can_write;
     if (mr.is_remote())
@@ -56,21 +56,21 @@ const memory_region *mr_table::find(std::uint32_t number) const {
 /// The MR that contains these lines; or else one that has a byte in them, or in their pages:
 /// at deregistration the lines of all pages of an MR are discarded, also those outside the MR.
 const memory_region *mr_table::find_by_lines(addr_range lines, std::size_t page_size) const {
-    std::uint64_t found = 0;
+    std::uint64_t match = 0;
     const auto find_in = [&](addr_range range) {
         return by_range_.find_if(range, [&](addr_range mr, std::uint64_t number) {
-            found = number;
+            match = number;
             return mr.begin <= lines.begin && lines.end <= mr.end;
         });
     };
-    if (!find_in(lines) && found == 0)
+    if (!find_in(lines) && match == 0)
         find_in(round_out(lines, page_size));
-    return find(static_cast<std::uint32_t>(found));
+    return find(static_cast<std::uint32_t>(match));
 }
 
 bool mr_table::has_other(std::uint32_t number, addr_range range) const {
     return by_range_.find_if(range,
-                             [=](addr_range, std::uint64_t found) { return found != number; });
+                             [=](addr_range, std::uint64_t match) { return match != number; });
 }
 
 } // namespace coherdma::emulation

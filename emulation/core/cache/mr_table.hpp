@@ -37,7 +37,7 @@ class mr_table {
     [[nodiscard]] const memory_region &at_index(std::size_t index) const { return mrs_[index]; }
 
   private:
-    [[nodiscard]] memory_region &at(std::uint32_t number) { return mrs_[positions_.at(number)]; }
+    [[nodiscard]] memory_region &mr_of(std::uint32_t number) { return mrs_[positions_.at(number)]; }
 
     std::vector<memory_region> mrs_;
     std::unordered_map<std::uint32_t, std::size_t> positions_; ///< by number

@@ -47,8 +47,8 @@ class recent_ranges {
     /// The last record that has a byte in the range; nullptr: there is none.
     [[nodiscard]] const record *find_last(addr_range range) const {
         key last;
-        index_.find_if(range, [&](addr_range found, std::uint64_t number) {
-            last = std::max(last, {number, found.begin});
+        index_.find_if(range, [&](addr_range match, std::uint64_t number) {
+            last = std::max(last, {number, match.begin});
             return false;
         });
         return last != key{} ? &records_.at(last) : nullptr;
@@ -60,8 +60,8 @@ class recent_ranges {
     /// Calls func(record) for those that have a byte in the range.
     template <class function>
     void for_each(addr_range range, function func) const {
-        index_.find_if(range, [&](addr_range found, std::uint64_t number) {
-            func(records_.at({number, found.begin}));
+        index_.find_if(range, [&](addr_range match, std::uint64_t number) {
+            func(records_.at({number, match.begin}));
             return false;
         });
     }
@@ -91,12 +91,12 @@ class recent_ranges {
 
     /// Removes the range from all records, which may leave a part before and one behind.
     void remove(addr_range range) {
-        std::vector<key> found;
+        std::vector<key> matches;
         index_.find_if(range, [&](addr_range other, std::uint64_t number) {
-            found.push_back({number, other.begin});
+            matches.push_back({number, other.begin});
             return false;
         });
-        for (const key &record_key : found) {
+        for (const key &record_key : matches) {
             const bool is_pending = pending_.count(record_key) != 0;
             const record former = records_.at(record_key);
             erase(record_key);
@@ -121,20 +121,20 @@ class recent_ranges {
             if (it == pending_.end())
                 it = pending_.begin();
             const addr_range range = records_.at(it->first).range;
-            progress &turn = it->second;
+            progress &state = it->second;
             const addr_range part = {
-                turn.begin, turn.begin + std::min(range.end - turn.begin, max_bytes - visited)};
+                state.begin, state.begin + std::min(range.end - state.begin, max_bytes - visited)};
             visited += std::max(part.size(), MIN_BYTES);
-            turn.is_done = func(part) && turn.is_done;
-            turn.begin = part.end;
+            state.is_done = func(part) && state.is_done;
+            state.begin = part.end;
             next_pending_ = it->first; // it goes on there, unless this was the last part
             if (part.end != range.end)
                 continue;
             ++next_pending_.begin;
-            if (turn.is_done)
+            if (state.is_done)
                 pending_.erase(it);
             else
-                turn = {range.begin};
+                state = {range.begin};
         }
     }
     static constexpr std::size_t MIN_BYTES = 4096;

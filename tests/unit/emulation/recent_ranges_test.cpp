@@ -57,10 +57,10 @@ void random_records_match_list(void **) {
         const auto last = std::find_if(list.begin(), list.end(), [&](const named_range &each) {
             return !intersection(each.range, range).empty();
         });
-        const named_range *const found = records.find_last(range);
-        assert_true((found == nullptr) == (last == list.end()));
-        if (found != nullptr)
-            assert_int_equal(found->name, last->name);
+        const named_range *const match = records.find_last(range);
+        assert_true((match == nullptr) == (last == list.end()));
+        if (match != nullptr)
+            assert_int_equal(match->name, last->name);
     }
 }
 
