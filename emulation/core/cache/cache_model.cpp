@@ -475,12 +475,12 @@ void cache_model::end_all_mrs() {
 }
 
 void cache_model::report_process_end() {
-    unposted_checks found;
+    unposted_checks unreported;
     {
         const lock_guard guard(mutex_);
-        found = std::exchange(at_process_end_, {});
+        unreported = std::exchange(at_process_end_, {});
     }
-    report_posted(found);
+    report_posted(unreported);
 }
 
 } // namespace coherdma::emulation

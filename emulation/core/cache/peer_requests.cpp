@@ -71,8 +71,8 @@ void cache_model::check_and_record_write(event_kind kind, addr_range range,
 }
 
 void cache_model::report_posted(unposted_checks &checks) {
-    for (const kept_finding &found : checks.findings_)
-        log_.report(found.get());
+    for (const kept_finding &each : checks.findings_)
+        log_.report(each.get());
     checks = {};
 }
 

@@ -184,9 +184,9 @@ void finding_names_mr_of_all_bytes(void **) {
     assert_string_equal(findings[0]["device"].get<std::string>().c_str(), "rxe0");
 }
 
-void assert_certainty(const nlohmann::json &found, const char *kind, const char *certainty) {
-    assert_string_equal(found["kind"].get<std::string>().c_str(), kind);
-    assert_string_equal(found["certainty"].get<std::string>().c_str(), certainty);
+void assert_certainty(const nlohmann::json &finding, const char *kind, const char *certainty) {
+    assert_string_equal(finding["kind"].get<std::string>().c_str(), kind);
+    assert_string_equal(finding["certainty"].get<std::string>().c_str(), certainty);
 }
 
 /// Bytes of the program share a line with those of a peer's Write: no sync keeps both.
