@@ -398,11 +398,11 @@ std::string as_html(const std::vector<run_result> &runs, const std::vector<std::
         html += escape_html(word.find(' ') != std::string::npos ? "'" + word + "' " : word + " ");
     html += "</code></p>\n" + format_runs(runs);
     const std::vector<code_location> locations = group_findings(runs);
-    html += locations.empty() ? "<p>No findings.</p>\n" : LEGEND;
     source_files files;
     std::size_t number = 0;
     for (const code_location &location : locations)
         html += format_location(location, ++number, files);
+    html += locations.empty() ? "<p>No findings.</p>\n" : LEGEND;
     return html + format_files_without_lines(locations) + "</body></html>\n";
 }
 
