@@ -3,6 +3,7 @@
 #include "end_signals.hpp"
 
 #include "blocked_signals.hpp"
+#include "call_scope.hpp"
 
 #include <atomic>
 #include <cerrno>
@@ -10,6 +11,7 @@
 #include <ctime>
 #include <pthread.h>
 #include <semaphore.h>
+#include <sys/syscall.h>
 #include <thread>
 #include <unistd.h>
 
@@ -20,31 +22,36 @@ namespace {
 struct reporter {
     const pid_t pid = getpid();
     sem_t requested;
-    std::atomic<bool> is_done = false;
+    std::atomic<int> signal = 0; ///< that ends the process
     void (*report)() noexcept;
 };
 std::atomic<reporter *> current_reporter = nullptr; // never destroyed: a handler may use it
 static_assert(std::atomic<reporter *>::is_always_lock_free); // for the handler
 
-/// Waits until the thread has reported, for at most 3 s. For a signal handler.
-void wait_for_report(const reporter &reporter) noexcept {
+/// Waits for the end of the process, for at most 3 s. nanosleep() of libc would be a cancellation
+/// point.
+void wait_for_end() noexcept {
     constexpr timespec STEP = {.tv_sec = 0, .tv_nsec = 1000000};
     constexpr int MAX_STEPS = 3000;
-    for (int i = 0; i < MAX_STEPS && !reporter.is_done.load(std::memory_order_acquire); ++i)
-        nanosleep(&STEP, nullptr);
+    for (int i = 0; i < MAX_STEPS; ++i)
+        syscall(SYS_nanosleep, &STEP, nullptr);
 }
 
-/// The handler: after its end, the signal has the default action.
+/// The handler. From now on the signal has its default action (SA_RESETHAND).
 void report_and_end(int signal) noexcept {
     const int saved_errno = errno;
     reporter *const reporter = current_reporter.load();
     if (reporter != nullptr && reporter->pid == getpid()) {
+        reporter->signal.store(signal);
         sem_post(&reporter->requested);
-        wait_for_report(*reporter);
+        // The report needs the mutexes that this thread may have: then it goes on. Else it waits:
+        // the program does not see that the signal has interrupted a system call.
+        if (call_scope::exists()) {
+            errno = saved_errno;
+            return;
+        }
+        wait_for_end();
     }
-    struct sigaction by_default = {};
-    by_default.sa_handler = SIG_DFL;
-    sigaction(signal, &by_default, nullptr);
     raise(signal); // it is blocked until the handler returns
     errno = saved_errno;
 }
@@ -54,12 +61,15 @@ void run_reporter(reporter &reporter) noexcept {
     while (sem_wait(&reporter.requested) != 0) {
     }
     reporter.report();
-    reporter.is_done.store(true, std::memory_order_release);
+    kill(reporter.pid, reporter.signal.load());
 }
 
 } // namespace
 
 void report_before_end_by_signal(void (*report)() noexcept) {
+    constexpr pid_t FIRST_OF_NAMESPACE = 1;
+    if (getpid() == FIRST_OF_NAMESPACE)
+        return;
     auto *const created = new reporter;
     created->report = report;
     sem_init(&created->requested, 0, 0);
@@ -73,6 +83,7 @@ void report_before_end_by_signal(void (*report)() noexcept) {
         if (sigaction(signal, nullptr, &action) != 0 || action.sa_handler != SIG_DFL)
             continue;
         action.sa_handler = report_and_end;
+        action.sa_flags = static_cast<int>(SA_RESETHAND) | SA_RESTART;
         sigaction(signal, &action, nullptr);
     }
 }

@@ -5,12 +5,12 @@
 
 namespace coherdma::emulation {
 
-/// If SIGTERM, SIGINT or SIGHUP is about to end this process, a thread calls report() first; the
-/// signal ends it as before. Only signals that have their default action now are handled: a
-/// program's own handler stays, and one that it installs later replaces this. A report that takes
-/// longer than 3 s is not awaited: the signal may have interrupted a thread in the middle of a
-/// call of the emulation, whose lock the report needs. In a child of fork() the signals have their
-/// default effect. Throws std::system_error if the process may have no more threads.
+/// If SIGTERM, SIGINT or SIGHUP is about to end this process, a thread calls report() first, and
+/// then the signal ends it as before; a second one ends it at once. Only signals that have their
+/// default action now are handled: a program's own handler stays, and one that it installs later
+/// replaces this. A report that takes longer than 3 s is not awaited. In a child of fork() the
+/// signals have their default effect, and in process 1 of a PID namespace, which they do not end,
+/// none. Throws std::system_error if the process may have no more threads.
 void report_before_end_by_signal(void (*report)() noexcept);
 
 } // namespace coherdma::emulation

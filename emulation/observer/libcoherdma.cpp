@@ -21,6 +21,7 @@ addr_range to_addr_range(const coherdma::cache::range &range) noexcept {
 
 /// emulated_cache::check_mapped.
 int check_readable(range_array ranges, std::size_t count, std::uintptr_t *bad_addr) noexcept try {
+    const call_scope scope;
     int error = 0;
     for (std::size_t i = 0; i < count && error == 0 && has_process_state(); ++i) {
         const addr_range range = to_addr_range(ranges[i]);
@@ -44,14 +45,14 @@ void sync_ranges(range_array ranges, std::size_t count, sync_function sync) noex
 /// The program syncs, and the sync begins, like an instruction of a real cache: it is complete at
 /// the fence after it, which a batch may never execute.
 void begin_syncs(range_array ranges, std::size_t count, sync_function sync) noexcept {
-    sync_ranges(ranges, count, sync);
     for (std::size_t i = 0; i < count && has_process_state(); ++i)
         unless_out_of_memory([&] { process_state().cache.begin_sync(to_addr_range(ranges[i])); });
+    sync_ranges(ranges, count, sync);
 }
 
 void end_syncs() noexcept {
     if (has_process_state())
-        process_state().cache.end_syncs();
+        unless_out_of_memory([] { process_state().cache.end_syncs(); });
 }
 
 void no_fence() noexcept {}

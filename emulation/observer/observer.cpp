@@ -74,6 +74,7 @@ emulated_device *begin_emulation(ibv_context &context, int &error) {
 class emulation_observer final : public observer {
   public:
     bool on_open(ibv_context &context, int &error) override try {
+        const call_scope scope;
         return begin_emulation(context, error) != nullptr;
     } catch (const std::exception &problem) {
         std::fprintf(stderr, "coherdma: cannot emulate a non-coherent device: %s\n",
@@ -83,6 +84,7 @@ class emulation_observer final : public observer {
     }
 
     ibv_mr *reg_mr(const registration &asked, registrar &next) override try {
+        const call_scope scope;
         emulated_device *const device = find_device(asked.pd->context);
         return device != nullptr ? register_memory(*device, asked, next) : next.reg_mr(asked);
     } catch (const std::bad_alloc &) {

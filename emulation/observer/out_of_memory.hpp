@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #pragma once
 
+#include "call_scope.hpp"
+
 #include <atomic>
 #include <new>
 #include <unistd.h>
@@ -11,6 +13,7 @@ namespace coherdma::emulation {
 /// told: says so once.
 template <class function>
 void unless_out_of_memory(function func) noexcept try {
+    const call_scope scope;
     func();
 } catch (const std::bad_alloc &) {
     constexpr char TEXT[] = "coherdma: emulation: out of memory: a sync is incomplete, so the "

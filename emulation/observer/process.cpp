@@ -5,6 +5,7 @@
 #include "blocked_signals.hpp"
 #include "devices.hpp"
 #include "end_signals.hpp"
+#include "out_of_memory.hpp"
 #include "peer_ipc.hpp"
 
 #include <algorithm>
@@ -14,6 +15,8 @@
 #include <mutex>
 #include <new>
 #include <pthread.h>
+#include <string>
+#include <system_error>
 #include <thread>
 #include <unistd.h>
 
@@ -44,16 +47,22 @@ void start_background_thread() {
 }
 
 /// Whether there are findings that only the end of the process shows.
-bool find_at_end() noexcept {
+bool find_at_end(cache_model::process_end how) noexcept {
+    bool has_findings = false;
     peer_ipc::close_slot();
-    return process_state().cache.on_process_end();
+    unless_out_of_memory([&] { has_findings = process_state().cache.on_process_end(how); });
+    return has_findings;
 }
 
 /// Returns the number of all findings.
 std::size_t report_end() noexcept {
-    process_state().cache.report_process_end();
-    process_state().cache.unlink_shm();
-    return process_state().log.write_summary();
+    std::size_t num_findings = 0;
+    unless_out_of_memory([&] {
+        process_state().cache.report_process_end();
+        process_state().cache.unlink_shm();
+        num_findings = process_state().log.write_summary();
+    });
+    return num_findings;
 }
 
 /// Reports, and ends the process if the settings have a status for findings.
@@ -72,7 +81,7 @@ bool is_report_due = false; ///< the destructors of the program run; changed by 
 void report_at_exit() noexcept {
     if (!has_process_state()) // a child of fork() that opened no device
         return;
-    is_report_due = find_at_end();
+    is_report_due = find_at_end(cache_model::process_end::EXIT);
     if (!is_report_due)
         report_and_exit();
 }
@@ -86,8 +95,13 @@ void report_at_exit() noexcept {
 void report_at_quick_exit() noexcept {
     if (!has_process_state())
         return;
-    find_at_end();
+    find_at_end(cache_model::process_end::EXIT);
     report_and_exit();
+}
+
+void report_at_signal() noexcept {
+    find_at_end(cache_model::process_end::SIGNAL);
+    report_end();
 }
 
 std::mutex start_mutex;
@@ -104,10 +118,12 @@ void start_process(const settings &config) {
     static_cast<void>(has_handlers);
     if (process_state().cache.needs_thread())
         start_background_thread(); // throws if the process may have no more threads
-    report_before_end_by_signal([]() noexcept {
-        find_at_end();
-        report_end();
-    });
+    try {
+        report_before_end_by_signal(report_at_signal);
+    } catch (const std::system_error &problem) {
+        process_state().log.note(std::string("no report if a signal ends the process: ") +
+                                 problem.what());
+    }
     is_started = true;
     if (config.mode != cache_mode::PASSTHROUGH)
         peer_ipc::open_slot();

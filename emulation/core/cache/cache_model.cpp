@@ -212,7 +212,7 @@ void cache_model::remove_mr(std::uint32_t mr_number) {
 /// The line, which is not registered any more or not yet, needs no sync when it is registered
 /// without a store to it meanwhile.
 void cache_model::remember_synced_line(std::uintptr_t line_addr, std::uint64_t program_hash) {
-    constexpr std::size_t MAX_LINES = 65536;
+    constexpr std::size_t MAX_LINES = 262144;
     if (synced_lines_.size() < MAX_LINES)
         synced_lines_[line_addr] = program_hash;
     else
@@ -355,9 +355,12 @@ void cache_model::sync_writeback(const addr_range *ranges, std::size_t count) {
 
 void cache_model::begin_sync(addr_range range) {
     const lock_guard guard(mutex_);
-    const addr_range lines = round_out(range, config_.line_size);
-    begun_syncs_[std::this_thread::get_id()].push_back(lines);
-    incomplete_syncs_.add(lines);
+    visit_lines(range, [&](cache_line &line) {
+        if (!is_dirty(line)) // needs no sync
+            return;
+        begun_syncs_[std::this_thread::get_id()].push_back(line.range());
+        incomplete_syncs_.add(line.range());
+    });
 }
 
 void cache_model::end_syncs() {
@@ -435,18 +438,26 @@ void cache_model::fetch_sink(addr_range bytes) {
 /// When the process begins to end, which deregisters all its memory: finds lines that the device
 /// wrote and the program never fetched, and discards changes of shared memory. No process sees
 /// private memory any more. When it returns, findings of other threads have been reported.
-bool cache_model::on_process_end() {
+bool cache_model::on_process_end(process_end how) {
     bool has_findings;
     {
         const lock_guard guard(mutex_);
-        end_all_mrs();
+        end_all_mrs(how);
         has_findings = at_process_end_.has_findings();
     }
     mutex_.report_all();
     return has_findings;
 }
 
-void cache_model::end_all_mrs() {
+/// Whether a line is stale because the program has passed it over: a signal ends the process.
+bool cache_model::is_judged_at_signal(const cache_line &line) const {
+    constexpr std::chrono::seconds MIN_AGE(1);
+    const recorded_write *const write = find_last_write(line.range());
+    return write != nullptr && write->completion &&
+           std::chrono::steady_clock::now() - write->completion_time >= MIN_AGE;
+}
+
+void cache_model::end_all_mrs(process_end how) {
     std::map<std::uintptr_t, std::uintptr_t> end_by_begin;
     for (std::size_t i = 0; i < mrs_.size(); ++i) {
         const addr_range range = mrs_.at_index(i).range;
@@ -466,6 +477,7 @@ void cache_model::end_all_mrs() {
                                  if (!page_store_.has_no_other_holder(*line.extent, line.addr))
                                      return;
                                  const bool is_reported =
+                                     (how != process_end::SIGNAL || is_judged_at_signal(line)) &&
                                      report_if_stale(line, known_writes, stale_lines);
                                  if (line.extent->shared != nullptr)
                                      discard_changes(line, is_reported, discarded);

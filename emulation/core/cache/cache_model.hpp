@@ -17,6 +17,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -25,6 +26,7 @@
 #include <random>
 #include <thread>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -44,6 +46,7 @@ struct recorded_write {
     std::uint64_t number = 0;     ///< of a request that may not be posted; else 0
     /// Of the first completion since by which the program may know of the write.
     std::optional<stack_trace> completion{};
+    std::chrono::steady_clock::time_point completion_time{};
 };
 
 /// What checks of a request leave that counts only if it is posted: findings and recorded writes.
@@ -100,8 +103,9 @@ class cache_model {
     void sync_writeback(const addr_range *ranges, std::size_t count);
     void sync_invalidate(const addr_range *ranges, std::size_t count);
 
-    /// Syncs of this thread need not have an effect between these calls: for a request, they are
-    /// missing. If another thread syncs the same lines, the first one that ends its syncs counts.
+    /// Syncs of this thread need not have an effect between these calls: for a request on dirty
+    /// lines, they are missing. If another thread syncs the same lines, the first one that ends its
+    /// syncs counts.
     void begin_sync(addr_range);
     void end_syncs();
 
@@ -156,7 +160,10 @@ class cache_model {
     /// When the process begins to end: finds lines that the device wrote and the program never
     /// fetched, and discards changes of shared memory. Returns whether there are findings; they are
     /// reported by report_process_end(), as destructors may still sync or deregister the memory.
-    bool on_process_end();
+    /// SIGNAL: it comes at any moment, perhaps just before a sync: lines count only if the program
+    /// has known of the write for a second.
+    enum class process_end : std::uint8_t { EXIT, SIGNAL };
+    bool on_process_end(process_end = process_end::EXIT);
     void report_process_end();
     /// After on_process_end().
     void unlink_shm() noexcept { page_store_.unlink_shm(); }
@@ -215,7 +222,8 @@ class cache_model {
     void writeback_range(event_kind, addr_range, bool report_redundant);
     void writeback_invalidate_range(event_kind, addr_range, bool report_redundant);
     void writeback_local(event_kind, addr_range);
-    void end_all_mrs();
+    void end_all_mrs(process_end);
+    [[nodiscard]] bool is_judged_at_signal(const cache_line &) const;
     void check_and_record_write(event_kind, addr_range, const mem_access &,
                                 finding_kind kind_if_dirty, unposted_checks *unposted);
 
@@ -240,6 +248,7 @@ class cache_model {
     /// Hashes of lines that needed no sync when they were deregistered, by address. Bounded.
     std::unordered_map<std::uintptr_t, std::uint64_t> synced_lines_;
     bool has_forgotten_synced_lines_ = false;
+    std::unordered_set<std::uint64_t> refused_writes_; ///< that a later one has replaced
     range_set never_synced_; ///< lines that no sync has had since their pages were registered
     std::uint64_t next_write_number_ = 1;
     event_history history_;

@@ -47,6 +47,7 @@ void cache_model::fetch(cache_line &line) {
     if (line.copy_to_program(line.device_bytes.data()) != 0)
         return;
     line.set_last_equal(line.device_hash);
+    never_synced_.remove(line.range()); // its bytes are not the program's any more
     drop_poison_and_marks(line.addr);
 }
 
@@ -75,6 +76,7 @@ void cache_model::poison_line(cache_line &line) {
     if (poisoned == line.program_bytes || line.copy_to_program(poisoned.data()) != 0)
         return;
     poisoned_[line.addr] = hash_of(poisoned.data(), line.size);
+    never_synced_.remove(line.range()); // its bytes are not the program's any more
     marks_.renew(line.addr);
 }
 

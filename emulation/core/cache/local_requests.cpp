@@ -64,7 +64,8 @@ void cache_model::record_local_write(addr_range bytes, const mem_access &request
                   .request = request,
                   .reported = is_reported,
                   .is_local = true,
-                  .completion = capture_caller().stack});
+                  .completion = capture_caller().stack,
+                  .completion_time = std::chrono::steady_clock::now()});
 }
 
 /// The kind of a finding on a line that only the device wrote.

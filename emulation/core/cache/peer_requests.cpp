@@ -80,17 +80,23 @@ void cache_model::report_posted(unposted_checks &checks) {
 /// write has replaced.
 void cache_model::drop_unposted(unposted_checks &checks) {
     const lock_guard guard(mutex_);
-    for (const auto &dropped : checks.writes_)
+    constexpr std::size_t MAX_REFUSED = 1024;
+    if (refused_writes_.size() > MAX_REFUSED)
+        refused_writes_.clear();
+    for (const auto &dropped : checks.writes_) {
+        // A refused list of requests is dropped in its order: a later one may have replaced this.
+        refused_writes_.insert(dropped.number);
         writes_.remove_if([&](recorded_write &write) {
             if (write.number != dropped.number)
                 return false;
-            if (!dropped.replaced)
+            if (!dropped.replaced || refused_writes_.count(dropped.replaced->number) != 0)
                 return true;
             const addr_range part = write.range;
             write = *dropped.replaced;
             write.range = part;
             return false;
         });
+    }
     has_unpoisoned_writes_ = writes_.has_pending();
     checks = {};
 }
@@ -117,6 +123,7 @@ void cache_model::record_data_received() {
             caller = capture_caller();
         history_.add(event_kind::DATA_RECEIVED, write.range, *caller);
         write.completion = caller->stack;
+        write.completion_time = std::chrono::steady_clock::now();
         return true;
     });
 }

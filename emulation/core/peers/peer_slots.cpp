@@ -365,7 +365,7 @@ bool peer_slots::is_requester_gone(const kept_request &kept) const noexcept {
 
 /// Does what the outcomes require.
 void peer_slots::end_decided(scan which) noexcept {
-    std::vector<kept_request> decided;
+    std::list<kept_request> decided;
     {
         const std::lock_guard guard(kept_mutex_);
         is_closed_ = is_closed_ || which == scan::AT_END;
@@ -382,8 +382,7 @@ void peer_slots::end_decided(scan which) noexcept {
                 ++it;
                 continue;
             }
-            decided.push_back(std::move(*it));
-            it = kept_.erase(it);
+            decided.splice(decided.end(), kept_, it++);
         }
     }
     for (const kept_request &kept : decided) { // without the mutex: reports may take long

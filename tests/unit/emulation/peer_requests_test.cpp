@@ -245,6 +245,81 @@ void certain_line_makes_the_finding_certain(void **) {
     assert_finding(findings[0], "unsynced-read", 0, 192, 70);
 }
 
+/// Bytes that the device wrote, and the mode moved into the program's copy, are no stores.
+void moved_bytes_are_no_stores_before_registration(void **) {
+    for (const cache_mode mode : {cache_mode::POISON, cache_mode::EVICT}) {
+        settings config;
+        config.mode = mode;
+        test_cache cache(config);
+        const program_pages pages(1);
+        std::memset(pages.bytes, 0, pages.size); // fresh
+        const auto device = cache.add_unsynced_mr(pages.part(0, 64));
+        *device->copy_of(pages.bytes) = DEVICE_DATA; // of a peer on another host
+        for (int i = 0; i < 100 && pages.bytes[0] == 0; ++i)
+            cache->run_background_step();
+        assert_int_not_equal(pages.bytes[0], 0);
+        cache->check_peer_rdma_read(pages.part(0, 64), peer_request("a"));
+        assert_int_equal(cache.new_findings().size(), 0);
+    }
+}
+
+/// A batch over lines that need no sync does not unsync them until it ends.
+void batch_over_dirty_lines_counts_at_its_end(void **) {
+    test_cache cache;
+    const program_pages pages(1);
+    const auto device = cache.add_mr(pages.part(0, pages.size));
+    const addr_range dirty = pages.part(0, 64), clean = pages.part(128, 64);
+    pages.bytes[0] = CPU_DATA;
+    for (const addr_range &range : {dirty, clean}) {
+        cache->begin_sync(range);
+        cache->sync_writeback(&range, 1);
+    }
+    cache->check_peer_rdma_read(clean, peer_request("a"));
+    assert_int_equal(cache.new_findings().size(), 0);
+    cache->check_peer_rdma_read(dirty, peer_request("a"));
+    const auto findings = cache.new_findings();
+    assert_int_equal(findings.size(), 1);
+    assert_certainty(findings[0], "unsynced-read", "possible");
+    cache->end_syncs();
+    cache->check_peer_rdma_read(dirty, peer_request("a"));
+    assert_int_equal(cache.new_findings().size(), 0);
+}
+
+/// A signal may end the process just before it syncs.
+void signal_does_not_judge_what_has_just_arrived(void **) {
+    for (const bool is_old : {false, true}) {
+        test_cache cache;
+        const program_pages pages(1);
+        const auto device = cache.add_mr(pages.part(0, pages.size));
+        cache->check_peer_rdma_write(pages.part(LINE_OFFSET, 8), peer_request("a"));
+        *device->copy_of(pages.bytes + LINE_OFFSET) = DEVICE_DATA;
+        cache->on_data_received();
+        if (is_old)
+            sleep(1);
+        cache->on_process_end(cache_model::process_end::SIGNAL);
+        cache->report_process_end();
+        assert_int_equal(cache.new_findings().size(), is_old ? 1 : 0);
+    }
+}
+
+/// A list of two requests on one range is refused: the first one is dropped first.
+void refused_writes_of_one_range_leave_no_record(void **) {
+    settings config;
+    config.strict = true;
+    test_cache cache(config);
+    const program_pages pages(1);
+    const auto device = cache.add_mr(pages.part(0, pages.size));
+    const addr_range written = pages.part(LINE_OFFSET, 8);
+    unposted_checks first, second;
+    cache->check_peer_rdma_write(written, peer_request("first"), &first);
+    cache->check_peer_rdma_write(written, peer_request("second"), &second);
+    cache->drop_unposted(first);
+    cache->drop_unposted(second);
+    cache->on_data_received();
+    end_process(cache);
+    assert_int_equal(cache.new_findings().size(), 0);
+}
+
 /// A Write of the bytes that the memory had: the missing sync after it is found by the order, if
 /// the program may know of the Write.
 void unsynced_write_of_equal_bytes_is_possible_finding(void **) {
@@ -359,6 +434,10 @@ int main() {
         cmocka_unit_test(store_beside_written_bytes_asks_for_separate_lines),
         cmocka_unit_test(store_before_registration_counts),
         cmocka_unit_test(certain_line_makes_the_finding_certain),
+        cmocka_unit_test(moved_bytes_are_no_stores_before_registration),
+        cmocka_unit_test(batch_over_dirty_lines_counts_at_its_end),
+        cmocka_unit_test(signal_does_not_judge_what_has_just_arrived),
+        cmocka_unit_test(refused_writes_of_one_range_leave_no_record),
         cmocka_unit_test(unsynced_write_of_equal_bytes_is_possible_finding),
         cmocka_unit_test(findings_of_a_request_are_reported_when_it_is_posted),
         cmocka_unit_test(write_that_is_refused_is_not_recorded),
