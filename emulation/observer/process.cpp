@@ -47,10 +47,10 @@ void start_background_thread() {
 }
 
 /// Whether there are findings that only the end of the process shows.
-bool find_at_end(cache_model::process_end how) noexcept {
+bool find_at_end(cache_model::process_end cause) noexcept {
     bool has_findings = false;
     peer_ipc::close_slot();
-    unless_out_of_memory([&] { has_findings = process_state().cache.on_process_end(how); });
+    unless_out_of_memory([&] { has_findings = process_state().cache.on_process_end(cause); });
     return has_findings;
 }
 

@@ -438,11 +438,11 @@ void cache_model::fetch_sink(addr_range bytes) {
 /// When the process begins to end, which deregisters all its memory: finds lines that the device
 /// wrote and the program never fetched, and discards changes of shared memory. No process sees
 /// private memory any more. When it returns, findings of other threads have been reported.
-bool cache_model::on_process_end(process_end how) {
+bool cache_model::on_process_end(process_end cause) {
     bool has_findings;
     {
         const lock_guard guard(mutex_);
-        end_all_mrs(how);
+        end_all_mrs(cause);
         has_findings = at_process_end_.has_findings();
     }
     mutex_.report_all();
@@ -457,7 +457,7 @@ bool cache_model::is_judged_at_signal(const cache_line &line) const {
            std::chrono::steady_clock::now() - write->completion_time >= MIN_AGE;
 }
 
-void cache_model::end_all_mrs(process_end how) {
+void cache_model::end_all_mrs(process_end cause) {
     std::map<std::uintptr_t, std::uintptr_t> end_by_begin;
     for (std::size_t i = 0; i < mrs_.size(); ++i) {
         const addr_range range = mrs_.at_index(i).range;
@@ -477,7 +477,7 @@ void cache_model::end_all_mrs(process_end how) {
                                  if (!page_store_.has_no_other_holder(*line.extent, line.addr))
                                      return;
                                  const bool is_reported =
-                                     (how != process_end::SIGNAL || is_judged_at_signal(line)) &&
+                                     (cause != process_end::SIGNAL || is_judged_at_signal(line)) &&
                                      report_if_stale(line, known_writes, stale_lines);
                                  if (line.extent->shared != nullptr)
                                      discard_changes(line, is_reported, discarded);
