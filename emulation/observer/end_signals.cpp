@@ -23,17 +23,18 @@ struct reporter {
     const pid_t pid = getpid();
     sem_t requested;
     std::atomic<int> signal = 0; ///< that ends the process
+    std::atomic<bool> is_done = false;
     void (*report)() noexcept;
 };
 std::atomic<reporter *> current_reporter = nullptr; // never destroyed: a handler may use it
 static_assert(std::atomic<reporter *>::is_always_lock_free); // for the handler
 
-/// Waits for the end of the process, for at most 3 s. nanosleep() of libc would be a cancellation
-/// point.
-void wait_for_end() noexcept {
+/// Waits until the thread has reported, for at most 3 s. nanosleep() of libc would be a
+/// cancellation point.
+void wait_for_report(const reporter &reporter) noexcept {
     constexpr timespec STEP = {.tv_sec = 0, .tv_nsec = 1000000};
     constexpr int MAX_STEPS = 3000;
-    for (int i = 0; i < MAX_STEPS; ++i)
+    for (int i = 0; i < MAX_STEPS && !reporter.is_done.load(); ++i)
         syscall(SYS_nanosleep, &STEP, nullptr);
 }
 
@@ -50,7 +51,7 @@ void report_and_end(int signal) noexcept {
             errno = saved_errno;
             return;
         }
-        wait_for_end();
+        wait_for_report(*reporter);
     }
     raise(signal); // it is blocked until the handler returns
     errno = saved_errno;
@@ -61,6 +62,7 @@ void run_reporter(reporter &reporter) noexcept {
     while (sem_wait(&reporter.requested) != 0) {
     }
     reporter.report();
+    reporter.is_done.store(true);
     kill(reporter.pid, reporter.signal.load());
 }
 

@@ -115,6 +115,7 @@ int cache_model::add_mr(memory_region &mr, std::vector<page_mapping> &mappings) 
     const lock_guard guard(mutex_);
     const addr_range pages = round_out(mr.range, page_size());
     int copy_error = 0;
+    range_set unsynced_lines;
     const auto copy_program = [&](addr_range added, page_extent &extent) {
         unsigned char *const device = extent.device + (added.begin - extent.pages.begin);
         if (copy_error == 0)
@@ -130,14 +131,14 @@ int cache_model::add_mr(memory_region &mr, std::vector<page_mapping> &mappings) 
             if (was_synced_line(line.begin, hash))
                 continue;
             if (unsynced.end != line.begin) {
-                never_synced_.add(unsynced);
+                unsynced_lines.add(unsynced);
                 unsynced.begin = line.begin;
             }
             unsynced.end = line.end;
         }
-        never_synced_.add(unsynced);
+        unsynced_lines.add(unsynced);
         if (extent.shared != nullptr) // another process may sync shared memory
-            never_synced_.remove(added);
+            unsynced_lines.remove(added);
     };
     std::string reason;
     int error = page_store_.get_pages(pages, copy_program, &reason);
@@ -151,6 +152,7 @@ int cache_model::add_mr(memory_region &mr, std::vector<page_mapping> &mappings) 
         page_store_.put_pages(pages);
         return copy_error;
     }
+    unsynced_lines.for_each([&](addr_range lines) { never_synced_.add(lines); });
     mr.event_number = history_.add(event_kind::REG_MR, mr.range, {"", mr.reg_stack, {}}).number;
     mr.number = mrs_.add(mr);
     mappings.clear();

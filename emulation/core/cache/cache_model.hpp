@@ -248,7 +248,7 @@ class cache_model {
     /// Hashes of lines that needed no sync when they were deregistered, by address. Bounded.
     std::unordered_map<std::uintptr_t, std::uint64_t> synced_lines_;
     bool has_forgotten_synced_lines_ = false;
-    std::unordered_set<std::uint64_t> refused_writes_; ///< that a later one has replaced
+    std::unordered_set<std::uint64_t> refused_writes_; ///< the last ones
     range_set never_synced_; ///< lines that no sync has had since their pages were registered
     std::uint64_t next_write_number_ = 1;
     event_history history_;
