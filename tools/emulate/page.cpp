@@ -2,11 +2,11 @@
 //
 // The report as a page of HTML.
 
-#include "core/findings/source.hpp"
 #include "emulate/debug_info.hpp"
 #include "emulate/report.hpp"
 #include "emulate/timeline.hpp"
 #include "html.hpp"
+#include "reports/source.hpp"
 
 #include <algorithm>
 #include <fmt/core.h>
@@ -14,7 +14,7 @@
 namespace tools::emulate {
 namespace {
 
-using namespace coherdma::emulation;
+using namespace coherdma::reports;
 using json = nlohmann::ordered_json;
 
 constexpr std::size_t NONE = timeline_row::NONE;

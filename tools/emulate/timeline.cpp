@@ -190,8 +190,8 @@ timeline make_timeline(const json &finding) {
     return result;
 }
 
-coherdma::emulation::source_frame place_frame(const json &place) {
-    coherdma::emulation::source_frame frame;
+coherdma::reports::source_frame place_frame(const json &place) {
+    coherdma::reports::source_frame frame;
     if (place.is_null() || place.at("file").is_null())
         return frame;
     frame.function = place.at("function");

@@ -4,7 +4,7 @@
 // when the CPU or the device must have written them, and where a sync is missing.
 #pragma once
 
-#include "core/findings/source.hpp"
+#include "reports/source.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -66,7 +66,7 @@ struct timeline {
 
 /// The frame that names a place of the finding, its member "after" or "before"; without a file if
 /// it has none. Throws as parse_history().
-coherdma::emulation::source_frame place_frame(const nlohmann::ordered_json &place);
+coherdma::reports::source_frame place_frame(const nlohmann::ordered_json &place);
 
 /// Throws as parse_history().
 timeline make_timeline(const nlohmann::ordered_json &finding);

@@ -4,13 +4,16 @@
 
 #include "event_history.hpp"
 #include "format.hpp"
-#include "suppressions.hpp"
-#include "symbols.hpp"
+#include "reports/suppressions.hpp"
+#include "reports/symbols.hpp"
 
 #include <algorithm>
 #include <filesystem>
 
 namespace coherdma::emulation {
+
+using namespace reports;
+
 namespace {
 
 namespace fs = std::filesystem;

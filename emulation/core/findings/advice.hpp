@@ -6,12 +6,15 @@
 #pragma once
 
 #include "finding_log.hpp"
-#include "source.hpp"
+#include "reports/source.hpp"
 
 #include <string>
 #include <vector>
 
 namespace coherdma::emulation {
+
+using reports::source_files;
+using reports::source_frame;
 
 /// A call of the program, or another moment that is only known by words.
 struct described_place {

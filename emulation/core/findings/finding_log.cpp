@@ -3,17 +3,19 @@
 #include "finding_log.hpp"
 
 #include "format.hpp"
-#include "suppressions.hpp"
+#include "reports/log_file.hpp"
+#include "reports/suppressions.hpp"
+#include "reports/text.hpp"
 
-#include <cerrno>
-#include <cstring>
-#include <fcntl.h>
 #include <mutex>
 #include <set>
 #include <tuple>
 #include <unistd.h>
 
 namespace coherdma::emulation {
+
+using namespace reports;
+
 namespace {
 
 /// Findings of one site have the kind, the stack of the call where a sync is missing and the caller
@@ -32,30 +34,12 @@ finding_site site_of(const finding &finding) {
             cause.peer_stack.empty() ? "" : cause.peer_stack.front()};
 }
 
-std::string expand_pid(std::string name) {
-    const std::string pid = std::to_string(getpid());
-    for (std::size_t pos = 0; (pos = name.find("%p", pos)) != std::string::npos; pos += pid.size())
-        name.replace(pos, 2, pid);
-    return name;
-}
-
-/// By one write() if possible: other processes may write to the same file.
-void write_text(int fd, const std::string &text) noexcept {
-    while (write(fd, text.data(), text.size()) < 0 && errno == EINTR) {
-    }
-}
-
 } // namespace
 
 struct finding_log::impl {
     explicit impl(const settings &log_config)
-        : config(log_config) {}
-    ~impl() {
-        if (log_fd >= 0)
-            close(log_fd);
-    }
-    impl(const impl &) = delete;
-    impl &operator=(const impl &) = delete;
+        : config(log_config)
+        , log(config.log_file) {}
 
     struct site_counts {
         std::size_t num_reports = 0;
@@ -63,20 +47,18 @@ struct finding_log::impl {
     };
 
     void note(const std::string &text);
-    void open_log();
     void write_log(const std::string &line);
     void report(const finding &);
     void count(const finding &, site_counts &);
 
     const settings config;
     std::mutex mutex;
-    suppressions suppressed;
+    reports::suppressions suppressed;
     source_files sources;
     std::map<finding_site, site_counts> sites;
     std::set<std::string> notes;
     finding_counts counts;
-    int log_fd = -1;
-    pid_t log_pid = 0; ///< the process that opened log_fd
+    reports::log_file log;
     bool has_summary = false;
 };
 
@@ -85,28 +67,9 @@ void finding_log::impl::note(const std::string &text) {
         write_text(STDERR_FILENO, "coherdma: " + printable(text) + "\n");
 }
 
-/// Once in each process: a child of fork() may have another name for it.
-void finding_log::impl::open_log() {
-    if (config.log_file.empty() || log_pid == getpid())
-        return;
-    if (log_fd >= 0)
-        close(log_fd);
-    log_pid = getpid();
-    const std::string log_name = expand_pid(config.log_file);
-    const int fd = open(log_name.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
-    // If the program has closed stderr, the log must not get its descriptor.
-    log_fd = fd >= 0 && fd <= STDERR_FILENO ? fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1) : fd;
-    const int error = errno;
-    if (fd >= 0 && log_fd != fd)
-        close(fd);
-    if (log_fd < 0)
-        note("cannot write findings to " + log_name + ": " + std::strerror(error));
-}
-
 void finding_log::impl::write_log(const std::string &line) {
-    open_log();
-    if (log_fd >= 0)
-        write_text(log_fd, line);
+    if (const std::string problem = log.write(line); !problem.empty())
+        note(problem);
 }
 
 /// Counts a finding that is not suppressed.
@@ -124,7 +87,8 @@ void finding_log::impl::report(const finding &finding) {
     if (config.only_certain && finding.doubt != finding_doubt::NONE)
         return;
     report_status status;
-    status.suppressed = suppressed.matches(finding);
+    status.suppressed =
+        suppressed.matches(kind_name(finding.kind), finding.mr.device_name, all_frames_of(finding));
     site_counts &site = sites[site_of(finding)];
     status.num_earlier = site.num_reports++;
     if (status.suppressed)
@@ -144,10 +108,11 @@ void finding_log::impl::report(const finding &finding) {
 finding_log::finding_log(const settings &config)
     : impl_(std::make_unique<impl>(config)) {
     if (!config.suppressions_file.empty())
-        impl_->suppressed = read_suppressions(config.suppressions_file);
+        impl_->suppressed = reports::read_suppressions(config.suppressions_file, kind_names());
     for (const std::string &problem : impl_->suppressed.problems)
         impl_->note(problem);
-    impl_->open_log();
+    if (const std::string problem = impl_->log.open(); !problem.empty())
+        impl_->note(problem);
 }
 
 finding_log::~finding_log() = default;
@@ -201,6 +166,13 @@ const char *kind_name(finding_kind kind) noexcept {
         return "redundant";
     }
     return "?";
+}
+
+std::vector<std::string> kind_names() {
+    std::vector<std::string> names;
+    for (const finding_kind kind : ALL_KINDS)
+        names.emplace_back(kind_name(kind));
+    return names;
 }
 
 const char *doubt_name(finding_doubt doubt) noexcept {

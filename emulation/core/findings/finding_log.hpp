@@ -6,7 +6,7 @@
 
 #include "core/memory/addr_range.hpp"
 #include "core/settings.hpp"
-#include "stack_trace.hpp"
+#include "reports/stack_trace.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -14,6 +14,8 @@
 #include <vector>
 
 namespace coherdma::emulation {
+
+using reports::stack_trace;
 
 enum class finding_kind : std::uint8_t {
     UNSYNCED_READ,   ///< a peer reads dirty lines
@@ -30,6 +32,8 @@ enum class finding_kind : std::uint8_t {
     REDUNDANT,       ///< a sync of a range that was clean
 };
 const char *kind_name(finding_kind) noexcept;
+/// Of all kinds, for suppressions.
+std::vector<std::string> kind_names();
 /// The sync that would have helped: "sync after the Write".
 const char *missing_sync(finding_kind) noexcept;
 

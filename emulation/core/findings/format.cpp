@@ -3,6 +3,7 @@
 #include "format.hpp"
 
 #include "event_history.hpp"
+#include "reports/text.hpp"
 
 #include <cctype>
 #include <cstdio>
@@ -11,6 +12,9 @@
 #include <unistd.h>
 
 namespace coherdma::emulation {
+
+using namespace reports;
+
 namespace {
 
 using json = nlohmann::ordered_json;
@@ -107,21 +111,6 @@ std::string access_text(const char *name, const std::string &text,
     for (std::size_t i = 0; i < frames.size() && i < MAX_FRAMES_IN_TEXT; ++i)
         result += "    at " + printable(frames[i]) + "\n";
     return result;
-}
-
-/// Words in lines of at most 80 characters, each after the same blanks.
-std::string wrapped(const std::string &text, const std::string &indent) {
-    constexpr std::size_t WIDTH = 80;
-    std::istringstream words(text);
-    std::string lines, line;
-    for (std::string word; words >> word;) {
-        if (!line.empty() && indent.size() + line.size() + 1 + word.size() > WIDTH) {
-            lines += indent + line + "\n";
-            line.clear();
-        }
-        line += (line.empty() ? "" : " ") + word;
-    }
-    return line.empty() ? lines : lines + indent + line + "\n";
 }
 
 /// The lines of source around a call, with a mark at the call.
@@ -231,16 +220,15 @@ std::size_t finding_counts::total() const noexcept {
     return sum;
 }
 
-std::string printable(std::string_view text) {
-    std::string result(text);
-    for (char &c : result)
-        if (std::iscntrl(static_cast<unsigned char>(c)) != 0)
-            c = '?';
-    return result;
-}
-
 std::vector<std::string> frames_of(const mem_access &access) {
     return access.peer_stack.empty() ? to_strings(access.stack) : access.peer_stack;
+}
+
+std::vector<std::string> all_frames_of(const finding &finding) {
+    std::vector<std::string> frames = frames_of(finding.request);
+    for (const auto &more : {frames_of(finding.last_sync), to_strings(finding.mr.reg_stack)})
+        frames.insert(frames.end(), more.begin(), more.end());
+    return frames;
 }
 
 /// The lines on stderr for a finding.

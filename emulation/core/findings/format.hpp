@@ -45,8 +45,7 @@ std::string as_text(const finding_counts &);
 std::string as_json(const finding_counts &);
 
 std::vector<std::string> frames_of(const mem_access &);
-
-/// Replaces control characters by '?'.
-std::string printable(std::string_view);
+/// Of all stacks of the finding.
+std::vector<std::string> all_frames_of(const finding &);
 
 } // namespace coherdma::emulation

@@ -3,14 +3,15 @@
 // What a finding advises: the call to insert, where, the name of the memory, and its suppression.
 
 #include "core/findings/advice.hpp"
-#include "core/findings/suppressions.hpp"
-#include "core/findings/symbols.hpp"
+#include "reports/suppressions.hpp"
+#include "reports/symbols.hpp"
 #include "sample_finding.hpp"
 
 #include <atomic>
 #include <search.h>
 
 using namespace emulation_test;
+using namespace coherdma::reports;
 using nlohmann::json;
 
 /// What a debugger names by its symbol, too.
@@ -210,12 +211,14 @@ void suppression_matches_its_finding(void **) {
         finding sample = sample_finding(finding_kind::STALE);
         sample.request.peer_stack = {std::string(function) + " (/src/a.cpp:5)"};
         const std::string line = advice_for(sample).suppression;
-        const suppressions rules = parse_suppressions(line, "known");
+        const suppressions rules = parse_suppressions(line, "known", kind_names());
         assert_int_equal(rules.problems.size(), 0);
         assert_int_equal(rules.rules.size(), 1);
-        assert_true(rules.matches(sample));
+        assert_true(
+            rules.matches(kind_name(sample.kind), sample.mr.device_name, all_frames_of(sample)));
         sample.request.peer_stack = {"other (/src/a.cpp:5)"};
-        assert_false(rules.matches(sample));
+        assert_false(
+            rules.matches(kind_name(sample.kind), sample.mr.device_name, all_frames_of(sample)));
     }
     finding sample = sample_finding(finding_kind::STALE);
     assert_string_equal(advice_for(sample).suppression.c_str(), "stale:rxe0:main");

@@ -3,8 +3,8 @@
 // A finding as text and as JSON, its stack frames, and suppressions.
 
 #include "core/findings/format.hpp"
-#include "core/findings/suppressions.hpp"
-#include "core/findings/symbols.hpp"
+#include "reports/suppressions.hpp"
+#include "reports/symbols.hpp"
 #include "sample_finding.hpp"
 
 #include <algorithm>
@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 using namespace emulation_test;
+using namespace coherdma::reports;
 using nlohmann::json;
 namespace fs = std::filesystem;
 
@@ -192,30 +193,33 @@ void suppression_patterns_match(void **) {
     sample.last_sync.text = "sync_writeback";
     sample.last_sync.peer_stack = {"a::b(int) (/usr/lib/x (1).so+0x1)"};
     for (const auto &tested : cases) {
-        const suppressions rules = parse_suppressions(tested.line, "known");
+        const suppressions rules = parse_suppressions(tested.line, "known", kind_names());
         assert_int_equal(rules.problems.size(), 0);
-        if (rules.matches(sample) != tested.matches)
+        if (rules.matches(kind_name(sample.kind), sample.mr.device_name, all_frames_of(sample)) !=
+            tested.matches)
             fail_msg("%s", tested.line);
     }
-    assert_false(suppressions{}.matches(sample));
+    assert_false(suppressions{}.matches(kind_name(sample.kind), sample.mr.device_name,
+                                        all_frames_of(sample)));
 }
 
 void invalid_suppressions_are_reported(void **) {
-    assert_int_equal(parse_suppressions("\n# nothing\n\n", "x").rules.size(), 0);
-    const suppressions invalid = parse_suppressions("stale\n:rxe0\n", "x");
+    assert_int_equal(parse_suppressions("\n# nothing\n\n", "x", kind_names()).rules.size(), 0);
+    const suppressions invalid = parse_suppressions("stale\n:rxe0\n", "x", kind_names());
     assert_int_equal(invalid.rules.size(), 1);
     assert_string_equal(invalid.problems.at(0).c_str(),
                         "x:2: '' is not a kind of finding (such as unsynced-read), nor *");
-    assert_string_equal(read_suppressions("/nonexistent").problems.at(0).c_str(),
+    assert_string_equal(read_suppressions("/nonexistent", kind_names()).problems.at(0).c_str(),
                         "cannot read /nonexistent: No such file or directory");
     const temp_file large_file(std::string(65537, '#'));
-    assert_true(count_of(read_suppressions(large_file.name()).problems.at(0), "larger") == 1);
+    assert_true(
+        count_of(read_suppressions(large_file.name(), kind_names()).problems.at(0), "larger") == 1);
     const std::string blank_lines(1 << 16, '\n');
-    assert_true(parse_suppressions("x\n" + blank_lines, "x").problems.size() == 1);
+    assert_true(parse_suppressions("x\n" + blank_lines, "x", kind_names()).problems.size() == 1);
     std::string many_lines;
     for (int i = 0; i < 1000; ++i)
         many_lines += "x\n";
-    assert_true(parse_suppressions(many_lines, "x").problems.size() < 20);
+    assert_true(parse_suppressions(many_lines, "x", kind_names()).problems.size() < 20);
 }
 
 stack_trace callback_stack;

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 using namespace tools::emulate;
-using namespace coherdma::emulation;
+using namespace coherdma::reports;
 using json = nlohmann::ordered_json;
 
 namespace {

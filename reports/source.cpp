@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
-namespace coherdma::emulation {
+namespace coherdma::reports {
 namespace {
 
 namespace fs = std::filesystem;
@@ -78,4 +78,4 @@ std::string base_name(const std::string &path) {
     return path.substr(path.rfind('/') + 1);
 }
 
-} // namespace coherdma::emulation
+} // namespace coherdma::reports

@@ -12,7 +12,7 @@
 #include <sys/auxv.h>
 #include <utility>
 
-namespace coherdma::emulation {
+namespace coherdma::reports {
 namespace {
 
 /// Files that begin so are libraries by which programs use RDMA: verbs and uDAPL; and communication
@@ -136,4 +136,4 @@ std::vector<std::string> to_strings(const stack_trace &trace) {
     return lines;
 }
 
-} // namespace coherdma::emulation
+} // namespace coherdma::reports

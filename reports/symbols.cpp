@@ -21,7 +21,7 @@
 #include <string_view>
 #include <unistd.h>
 
-namespace coherdma::emulation {
+namespace coherdma::reports {
 namespace {
 
 struct free_memory {
@@ -256,4 +256,4 @@ std::string describe_data(std::uintptr_t addr) {
     return symbols.table.describe_data(addr);
 }
 
-} // namespace coherdma::emulation
+} // namespace coherdma::reports

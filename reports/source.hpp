@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// Frames of stacks and the program's source, for reports: of the emulation and of coherdma emulate.
+// Frames of stacks and the program's source, for reports of observers and of the coherdma command.
 #pragma once
 
 #include <map>
 #include <string>
 #include <vector>
 
-namespace coherdma::emulation {
+namespace coherdma::reports {
 
 /// A frame as describe_call() gives it: "main (/src/mailbox.c:120)"; or, without a source line,
 /// "main (/bin/x+0x12)".
@@ -35,4 +35,4 @@ std::string trim(const std::string &text);
 /// Without folders.
 std::string base_name(const std::string &path);
 
-} // namespace coherdma::emulation
+} // namespace coherdma::reports

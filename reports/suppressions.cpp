@@ -3,14 +3,14 @@
 #include "suppressions.hpp"
 
 #include "coherency/files.hpp"
-#include "format.hpp"
+#include "text.hpp"
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fnmatch.h>
 
-namespace coherdma::emulation {
+namespace coherdma::reports {
 namespace {
 
 constexpr std::size_t MAX_FILE_SIZE = 65536, MAX_PROBLEMS = 10;
@@ -30,9 +30,8 @@ std::string remove_field(std::string_view &line) {
     return std::string(trimmed(field));
 }
 
-bool is_kind(const std::string &text) {
-    return text == "*" || std::any_of(ALL_KINDS.begin(), ALL_KINDS.end(),
-                                      [&](finding_kind kind) { return text == kind_name(kind); });
+bool is_kind(const std::string &text, const std::vector<std::string> &kinds) {
+    return text == "*" || std::find(kinds.begin(), kinds.end(), text) != kinds.end();
 }
 
 bool has_function(const std::vector<std::string> &frames, const std::string &pattern) {
@@ -56,22 +55,19 @@ std::string function_of(const std::string &frame) {
 }
 
 /// Whether a rule has the kind, the device and, if it has a function, a frame of the finding.
-bool suppressions::matches(const finding &finding) const {
+bool suppressions::matches(std::string_view kind, const std::string &device,
+                           const std::vector<std::string> &frames) const {
     return std::any_of(rules.begin(), rules.end(), [&](const rule &candidate) {
-        if (candidate.kind != "*" && candidate.kind != kind_name(finding.kind))
-            return false;
-        if (fnmatch(candidate.device.c_str(), finding.mr.device_name.c_str(), 0) != 0)
-            return false;
-        return candidate.function.empty() ||
-               has_function(frames_of(finding.request), candidate.function) ||
-               has_function(frames_of(finding.last_sync), candidate.function) ||
-               has_function(to_strings(finding.mr.reg_stack), candidate.function);
+        return (candidate.kind == "*" || candidate.kind == kind) &&
+               fnmatch(candidate.device.c_str(), device.c_str(), 0) == 0 &&
+               (candidate.function.empty() || has_function(frames, candidate.function));
     });
 }
 
 /// text: lines KIND[:DEVICE[:FUNCTION]] with # comments. Invalid lines are ignored and become
 /// problems.
-suppressions parse_suppressions(std::string_view text, const std::string &file_name) {
+suppressions parse_suppressions(std::string_view text, const std::string &file_name,
+                                const std::vector<std::string> &kinds) {
     suppressions result;
     for (std::size_t line_number = 1; !text.empty(); ++line_number) {
         const std::size_t end = std::min(text.find('\n'), text.size());
@@ -86,17 +82,19 @@ suppressions parse_suppressions(std::string_view text, const std::string &file_n
         parsed.function = trimmed(line); // may contain colons
         if (parsed.device.empty())
             parsed.device = "*";
-        if (is_kind(parsed.kind))
+        if (is_kind(parsed.kind, kinds))
             result.rules.push_back(parsed);
         else if (result.problems.size() < MAX_PROBLEMS)
             result.problems.push_back(file_name + ":" + std::to_string(line_number) + ": '" +
                                       printable(parsed.kind.substr(0, 40)) +
-                                      "' is not a kind of finding (such as unsynced-read), nor *");
+                                      "' is not a kind of finding (such as " + kinds.front() +
+                                      "), nor *");
     }
     return result;
 }
 
-suppressions read_suppressions(const std::string &file_name) {
+suppressions read_suppressions(const std::string &file_name,
+                               const std::vector<std::string> &kinds) {
     const auto text = coherency::read_file(file_name, MAX_FILE_SIZE + 1);
     suppressions failed;
     if (!text)
@@ -104,8 +102,8 @@ suppressions read_suppressions(const std::string &file_name) {
     else if (text->size() > MAX_FILE_SIZE)
         failed.problems.push_back(file_name + ": larger than 64 KiB");
     else
-        return parse_suppressions(*text, file_name);
+        return parse_suppressions(*text, file_name, kinds);
     return failed;
 }
 
-} // namespace coherdma::emulation
+} // namespace coherdma::reports

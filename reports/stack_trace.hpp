@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace coherdma::emulation {
+namespace coherdma::reports {
 
 struct stack_trace {
     /// Return addresses, innermost first: enough for those of a program above its libraries.
@@ -31,4 +31,4 @@ void *first_program_frame(const stack_trace &) noexcept;
 /// function of the thread.
 std::vector<std::string> to_strings(const stack_trace &);
 
-} // namespace coherdma::emulation
+} // namespace coherdma::reports

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+
+#include "log_file.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <unistd.h>
+
+namespace coherdma::reports {
+namespace {
+
+std::string expand_pid(std::string name) {
+    const std::string pid = std::to_string(getpid());
+    for (std::size_t pos = 0; (pos = name.find("%p", pos)) != std::string::npos; pos += pid.size())
+        name.replace(pos, 2, pid);
+    return name;
+}
+
+} // namespace
+
+void write_text(int fd, const std::string &text) noexcept {
+    while (write(fd, text.data(), text.size()) < 0 && errno == EINTR) {
+    }
+}
+
+log_file::~log_file() {
+    if (fd_ >= 0)
+        close(fd_);
+}
+
+std::string log_file::open() {
+    if (name_.empty() || pid_ == getpid())
+        return "";
+    if (fd_ >= 0)
+        close(fd_);
+    pid_ = getpid();
+    const std::string path = expand_pid(name_);
+    constexpr mode_t OWNER_ONLY = 0600;
+    const int fd = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, OWNER_ONLY);
+    // If the program has closed stderr, the log must not get its descriptor.
+    fd_ = fd >= 0 && fd <= STDERR_FILENO ? fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1) : fd;
+    const int error = errno;
+    if (fd >= 0 && fd_ != fd)
+        close(fd);
+    return fd_ < 0 ? "cannot write findings to " + path + ": " + std::strerror(error) : "";
+}
+
+std::string log_file::write(const std::string &line) {
+    std::string problem = open();
+    if (fd_ >= 0)
+        write_text(fd_, line);
+    return problem;
+}
+
+} // namespace coherdma::reports

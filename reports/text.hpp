@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// Text that a program's memory, files or environment may have had a part in, for people.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace coherdma::reports {
+
+/// Replaces control characters by '?'.
+std::string printable(std::string_view);
+
+/// Words in lines of at most 80 characters, each after the same blanks.
+std::string wrapped(const std::string &text, const std::string &indent);
+
+} // namespace coherdma::reports
