@@ -37,6 +37,7 @@ int coherdma::interposer::observe_context(ibv_context &context) {
     hook_queue_functions(context, added.driver_ex);
     hook_post_functions(context);
     hook_poll_functions(context);
+    hook_event_functions(context);
     notify(added, &observer::on_create, std::as_const(added.info));
     return 0;
 }

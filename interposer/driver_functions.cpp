@@ -63,6 +63,10 @@ libibverbs_functions find_functions() noexcept {
     symbols.find(functions.destroy_comp_channel, "ibv_destroy_comp_channel", "IBVERBS_1.0");
     symbols.find(functions.create_cq, "ibv_create_cq", "IBVERBS_1.1");
     symbols.find(functions.destroy_cq, "ibv_destroy_cq", "IBVERBS_1.1");
+    symbols.find(functions.get_cq_event, "ibv_get_cq_event", "IBVERBS_1.1");
+    symbols.find(functions.ack_cq_events, "ibv_ack_cq_events", "IBVERBS_1.1");
+    symbols.find(functions.get_async_event, "ibv_get_async_event", "IBVERBS_1.1");
+    symbols.find(functions.ack_async_event, "ibv_ack_async_event", "IBVERBS_1.1");
     symbols.find(functions.create_srq, "ibv_create_srq", "IBVERBS_1.1");
     symbols.find(functions.destroy_srq, "ibv_destroy_srq", "IBVERBS_1.1");
     symbols.find(functions.create_qp, "ibv_create_qp", "IBVERBS_1.1");

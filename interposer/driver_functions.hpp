@@ -65,6 +65,10 @@ struct libibverbs_functions {
     int (*destroy_comp_channel)(ibv_comp_channel *);
     ibv_cq *(*create_cq)(ibv_context *, int, void *, ibv_comp_channel *, int);
     int (*destroy_cq)(ibv_cq *);
+    int (*get_cq_event)(ibv_comp_channel *, ibv_cq **, void **);
+    void (*ack_cq_events)(ibv_cq *, unsigned);
+    int (*get_async_event)(ibv_context *, ibv_async_event *);
+    void (*ack_async_event)(ibv_async_event *);
     ibv_srq *(*create_srq)(ibv_pd *, ibv_srq_init_attr *);
     int (*destroy_srq)(ibv_srq *);
     ibv_qp *(*create_qp)(ibv_pd *, ibv_qp_init_attr *);

@@ -260,6 +260,8 @@ int ibv_rereg_mr(ibv_mr *mr, int flags, ibv_pd *pd, void *addr, std::size_t leng
 }
 
 int ibv_dereg_mr(ibv_mr *mr) {
+    if (tables().others.find(mr) == nullptr && is_refused(object_kind::MR, mr, "ibv_dereg_mr"))
+        return EINVAL;
     return destroy_object(mr, [=] { return libibverbs().dereg_mr(mr); });
 }
 

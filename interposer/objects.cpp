@@ -2,6 +2,8 @@
 
 #include "objects.hpp"
 
+#include "observers.hpp"
+
 #include <cstddef>
 #include <execinfo.h>
 #include <new>
@@ -19,6 +21,17 @@ call_stack capture_stack() noexcept {
 std::atomic<std::uint64_t> last_number = 0;
 
 } // namespace
+
+bool is_refused(object_kind kind, const void *handle, const char *call) {
+    if (handle == nullptr || unobserved_scope::is_active())
+        return false;
+    bool refused = false;
+    for (observer *const asked : loaded_observers()) {
+        const unobserved_scope scope;
+        refused = asked->refuses_unknown(kind, handle, call) || refused;
+    }
+    return refused;
+}
 
 std::uint64_t next_number() noexcept {
     return last_number.fetch_add(1, std::memory_order_relaxed) + 1;

@@ -168,6 +168,22 @@ void add_object(object_kind, const void *handle, ibv_context *, const std::vecto
 /// For the observers of the context.
 void add_object(object_kind, const void *handle, ibv_context *);
 
+/// Whether an observer wants a call to fail that has the handle of an object without a record.
+bool is_refused(object_kind, const void *handle, const char *call);
+
+/// The record of an object whose functions were replaced. A program that uses one that it has
+/// destroyed ends here, after the observers were told.
+template <class record>
+record &get_record(const handle_table<record> &table, object_kind kind, const void *handle,
+                   const char *call) {
+    record *const match = table.find(handle);
+    if (match == nullptr) {
+        static_cast<void>(is_refused(kind, handle, call));
+        std::abort();
+    }
+    return *match;
+}
+
 /// Calls the function that destroys an object, and notifies the observers. Returns its record if it
 /// no longer exists; not if the library calls another such function for that itself, as
 /// rdma_destroy_ep() does.

@@ -128,6 +128,24 @@ class observer {
     /// After a poll: the number of completions that it found, or what it returned.
     virtual void on_poll(ibv_cq &, int count) { static_cast<void>(count); }
 
+    /// ibv_req_notify_cq() begins.
+    virtual void before_arm(ibv_cq &) {}
+    /// ibv_get_cq_event() begins. It may wait.
+    virtual void before_wait(ibv_comp_channel &) {}
+    /// It has returned an event of this CQ.
+    virtual void on_completion_event(const object &) {}
+    /// ibv_get_async_event() has returned an event of this CQ, SRQ or QP.
+    virtual void on_async_event(const object &) {}
+    /// The program acknowledges that many of both.
+    virtual void before_acknowledge(const object &, unsigned count) { static_cast<void>(count); }
+
+    /// A call has begun with the handle of a CQ, SRQ, QP or MR that the interposer does not know:
+    /// it was destroyed, or created where the interposer did not see it. True: the call fails. Of
+    /// all contexts, also of those whose events the observer does not want.
+    virtual bool refuses_unknown(object_kind, const void *handle, const char *call) {
+        return static_cast<void>(handle), static_cast<void>(call), false;
+    }
+
     /// In a child of fork(). There are no events of the objects that it inherits.
     virtual void on_fork() {}
 };
@@ -136,6 +154,6 @@ class observer {
 /// header. nullptr: nothing is to be observed. The module's soname is its file's name: a copy of a
 /// module that is loaded is not loaded.
 using make_observer_function = observer *();
-inline constexpr const char *MAKE_OBSERVER_NAME = "coherdma_make_observer_3";
+inline constexpr const char *MAKE_OBSERVER_NAME = "coherdma_make_observer_4";
 
 } // namespace coherdma::interposer

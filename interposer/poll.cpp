@@ -33,8 +33,11 @@ void deliver(const std::optional<delivery> &events, ibv_cq &cq, ibv_wc &wc, bool
 }
 
 int poll_cq(ibv_cq *cq, int num_entries, ibv_wc *wcs) {
+    const cq_record *const record = tables().cqs.find(cq);
+    if (record == nullptr && is_refused(object_kind::CQ, cq, "ibv_poll_cq"))
+        return -1;
     const int count = context_of(cq->context).driver_ops.poll_cq(cq, num_entries, wcs);
-    const auto events = begin_delivery(tables().cqs.find(cq));
+    const auto events = begin_delivery(record);
     constexpr bool HAS_BYTE_LEN = true;
     for (int i = 0; i < count; ++i)
         deliver(events, *cq, wcs[i], HAS_BYTE_LEN);
@@ -82,12 +85,12 @@ int deliver_current(const cq_record &record, ibv_cq_ex &cq, int result) {
 }
 
 int start_poll(ibv_cq_ex *cq, ibv_poll_cq_attr *attr) {
-    const cq_record &record = tables().cqs.get(cq);
+    const cq_record &record = get_record(tables().cqs, object_kind::CQ, cq, "ibv_start_poll");
     return deliver_current(record, *cq, record.driver_start_poll(cq, attr));
 }
 
 int next_poll(ibv_cq_ex *cq) {
-    const cq_record &record = tables().cqs.get(cq);
+    const cq_record &record = get_record(tables().cqs, object_kind::CQ, cq, "ibv_next_poll");
     return deliver_current(record, *cq, record.driver_next_poll(cq));
 }
 

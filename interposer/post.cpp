@@ -102,6 +102,11 @@ class posted_list {
 int post_send(ibv_qp *qp, ibv_send_wr *wrs, ibv_send_wr **bad_wr) try {
     const auto driver_post_send = context_of(qp->context).driver_ops.post_send;
     const qp_record *const record = tables().qps.find(qp);
+    if (record == nullptr && is_refused(object_kind::QP, qp, "ibv_post_send")) {
+        if (bad_wr != nullptr)
+            *bad_wr = wrs;
+        return EINVAL;
+    }
     if (wrs == nullptr || !is_observed(record))
         return driver_post_send(qp, wrs, bad_wr);
     posted_list<ibv_send_wr> list(record->sends, list_length(wrs));
@@ -124,6 +129,13 @@ template <class queue_type>
 int post_receives(queue_type *queue, ibv_recv_wr *wrs, ibv_recv_wr **bad_wr,
                   int (*driver_post)(queue_type *, ibv_recv_wr *, ibv_recv_wr **),
                   const object_record *owner, request_queue *receives) try {
+    constexpr bool IS_QP = std::is_same_v<queue_type, ibv_qp>;
+    if (owner == nullptr && is_refused(IS_QP ? object_kind::QP : object_kind::SRQ, queue,
+                                       IS_QP ? "ibv_post_recv" : "ibv_post_srq_recv")) {
+        if (bad_wr != nullptr)
+            *bad_wr = wrs;
+        return EINVAL;
+    }
     if (wrs == nullptr || !is_observed(owner))
         return driver_post(queue, wrs, bad_wr);
     posted_list<ibv_recv_wr> list(receives, list_length(wrs));

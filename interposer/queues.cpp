@@ -167,6 +167,8 @@ ibv_cq *ibv_create_cq(ibv_context *context, int cqe, void *cq_context, ibv_comp_
 }
 
 int ibv_destroy_cq(ibv_cq *cq) {
+    if (tables().cqs.find(cq) == nullptr && is_refused(object_kind::CQ, cq, "ibv_destroy_cq"))
+        return EINVAL;
     int error;
     const auto record = destroy(
         tables().cqs, cq, [=] { return libibverbs().destroy_cq(cq); }, error);
@@ -180,6 +182,8 @@ ibv_srq *ibv_create_srq(ibv_pd *pd, ibv_srq_init_attr *attr) {
 }
 
 int ibv_destroy_srq(ibv_srq *srq) {
+    if (tables().srqs.find(srq) == nullptr && is_refused(object_kind::SRQ, srq, "ibv_destroy_srq"))
+        return EINVAL;
     int error;
     const auto record = destroy(
         tables().srqs, srq, [=] { return libibverbs().destroy_srq(srq); }, error);
@@ -194,6 +198,8 @@ ibv_qp *ibv_create_qp(ibv_pd *pd, ibv_qp_init_attr *attr) {
 }
 
 int ibv_modify_qp(ibv_qp *qp, ibv_qp_attr *attr, int mask) {
+    if (tables().qps.find(qp) == nullptr && is_refused(object_kind::QP, qp, "ibv_modify_qp"))
+        return EINVAL;
     const int error = libibverbs().modify_qp(qp, attr, mask);
     qp_record *record = tables().qps.find(qp);
     if (record != nullptr && record->is_being_destroyed)
@@ -213,6 +219,8 @@ int ibv_modify_qp(ibv_qp *qp, ibv_qp_attr *attr, int mask) {
 }
 
 int ibv_destroy_qp(ibv_qp *qp) {
+    if (tables().qps.find(qp) == nullptr && is_refused(object_kind::QP, qp, "ibv_destroy_qp"))
+        return EINVAL;
     int error;
     if (const auto record = destroy(
             tables().qps, qp, [=] { return libibverbs().destroy_qp(qp); }, error))

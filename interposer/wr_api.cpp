@@ -15,7 +15,7 @@ namespace coherdma::interposer {
 namespace {
 
 qp_record &record_of(const ibv_qp_ex *qp) noexcept {
-    return tables().qps.get(&qp->qp_base);
+    return get_record(tables().qps, object_kind::QP, &qp->qp_base, "ibv_wr_start");
 }
 
 /// Calls the driver's function that begins the WR.
