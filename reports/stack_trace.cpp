@@ -98,6 +98,12 @@ stack_trace stack_trace::capture() noexcept {
     return trace;
 }
 
+stack_trace stack_trace::capture_all() noexcept {
+    stack_trace trace;
+    trace.depth = backtrace(trace.frames.data(), static_cast<int>(trace.frames.size()));
+    return trace;
+}
+
 stack_trace stack_trace::of_allocation(const void *memory) noexcept {
     using get_alloc_stack = std::size_t (*)(void *, void **, std::size_t, int *);
     static const auto get_stack =

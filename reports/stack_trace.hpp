@@ -16,6 +16,9 @@ struct stack_trace {
 
     /// Of the calling thread, without the frames of this module.
     static stack_trace capture() noexcept;
+    /// Of the calling thread, with the innermost frames, which are no frames of the program.
+    /// Faster.
+    static stack_trace capture_all() noexcept;
     /// Of the allocation of this memory; empty if the address sanitizer does not run the program.
     static stack_trace of_allocation(const void *) noexcept;
 };

@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+
+#include "books.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstdio>
+
+namespace coherdma::check {
+namespace {
+
+constexpr std::size_t MAX_DESTROYED = 4096; ///< as many are remembered
+
+template <class map_type>
+auto *find_in(map_type &map, const typename map_type::key_type &key) noexcept {
+    const auto it = map.find(key);
+    return it != map.end() ? &it->second : nullptr;
+}
+
+std::string hex(std::uint64_t number) {
+    std::array<char, 24> text;
+    std::snprintf(text.data(), text.size(), "0x%llx", static_cast<unsigned long long>(number));
+    return text.data();
+}
+
+template <class verbs_type>
+verbs_type &handle_of(const interposer::object &object) noexcept {
+    return *static_cast<verbs_type *>(const_cast<void *>(object.handle));
+}
+
+stack_trace to_stack(const interposer::call_stack &creation) noexcept {
+    stack_trace stack;
+    stack.depth = std::min(creation.depth, static_cast<int>(stack.frames.size()));
+    std::copy_n(creation.frames.begin(), stack.depth, stack.frames.begin());
+    return stack;
+}
+
+std::string name_of(const interposer::object &object) {
+    switch (object.kind) {
+    case object_kind::CONTEXT:
+        return "the device's context";
+    case object_kind::PD:
+        return "PD " + std::to_string(handle_of<ibv_pd>(object).handle);
+    case object_kind::MR:
+        return "MR " + hex(handle_of<ibv_mr>(object).lkey);
+    case object_kind::MW:
+        return "MW " + hex(handle_of<ibv_mw>(object).rkey);
+    case object_kind::CHANNEL:
+        return "the completion channel of descriptor " +
+               std::to_string(handle_of<ibv_comp_channel>(object).fd);
+    case object_kind::CQ:
+        return "CQ " + std::to_string(handle_of<ibv_cq>(object).handle);
+    case object_kind::SRQ:
+        return "SRQ " + std::to_string(handle_of<ibv_srq>(object).handle);
+    case object_kind::QP:
+        return "QP " + std::to_string(handle_of<ibv_qp>(object).qp_num);
+    case object_kind::AH:
+        return "AH " + std::to_string(handle_of<ibv_ah>(object).handle);
+    case object_kind::CM_ID:
+        return "a cm_id";
+    }
+    return "an object";
+}
+
+/// What all objects have.
+template <class record>
+record known_as(const interposer::object &object) {
+    record known;
+    known.kind = object.kind;
+    known.number = object.number;
+    known.handle = object.handle;
+    known.context = object.context;
+    if (object.context != nullptr)
+        known.device = ibv_get_device_name(object.context->device);
+    known.name = name_of(object);
+    known.creation = to_stack(object.creation);
+    return known;
+}
+
+known_qp describe_qp(const interposer::object &object) {
+    ibv_qp &qp = handle_of<ibv_qp>(object);
+    auto known = known_as<known_qp>(object);
+    known.pd_handle = qp.pd != nullptr ? qp.pd->handle : 0;
+    known.send_cq = qp.send_cq;
+    known.recv_cq = qp.recv_cq;
+    known.has_srq = qp.srq != nullptr;
+    ibv_qp_attr attr = {};
+    ibv_qp_init_attr init = {};
+    if (ibv_query_qp(&qp, &attr, IBV_QP_STATE | IBV_QP_CAP, &init) == 0) {
+        known.state = attr.qp_state;
+        known.max_sends = init.cap.max_send_wr;
+    }
+    return known;
+}
+
+} // namespace
+
+known_qp *process_books::find_qp(const void *handle) noexcept {
+    return find_in(qps, handle);
+}
+known_srq *process_books::find_srq(const void *handle) noexcept {
+    return find_in(srqs, handle);
+}
+known_cq *process_books::find_cq(const void *handle) noexcept {
+    return find_in(cqs, handle);
+}
+known_mr *process_books::find_mr(object_number number) noexcept {
+    return find_in(mrs, number);
+}
+known_mr *process_books::find_mr(const ibv_context *context, std::uint32_t lkey) noexcept {
+    const object_number *const number = find_in(mr_of_lkey, {context, lkey});
+    return number != nullptr ? find_mr(*number) : nullptr;
+}
+
+known_object *process_books::find(const interposer::object &object) noexcept {
+    known_object *known = nullptr;
+    switch (object.kind) {
+    case object_kind::QP:
+        known = find_qp(object.handle);
+        break;
+    case object_kind::CQ:
+        known = find_cq(object.handle);
+        break;
+    case object_kind::SRQ:
+        known = find_srq(object.handle);
+        break;
+    case object_kind::MR:
+        known = find_mr(object.number);
+        break;
+    default:
+        known = find_in(others, object.number);
+    }
+    return known != nullptr && known->number == object.number ? known : nullptr;
+}
+
+/// An object of a handle that the books have replaces it: the driver has freed that, and its
+/// on_destroy() is about to come.
+void process_books::add(const interposer::object &object) {
+    destroyed.erase(object.handle);
+    switch (object.kind) {
+    case object_kind::QP:
+        qps.insert_or_assign(object.handle, describe_qp(object));
+        return;
+    case object_kind::CQ: {
+        auto known = known_as<known_cq>(object);
+        known.num_entries = handle_of<ibv_cq>(object).cqe;
+        known.channel = handle_of<ibv_cq>(object).channel;
+        cqs.insert_or_assign(object.handle, std::move(known));
+        return;
+    }
+    case object_kind::SRQ: {
+        auto known = known_as<known_srq>(object);
+        known.pd_handle = handle_of<ibv_srq>(object).pd->handle;
+        srqs.insert_or_assign(object.handle, std::move(known));
+        return;
+    }
+    case object_kind::MR: // by add_mr()
+        return;
+    default:
+        others.insert_or_assign(object.number, known_as<known_object>(object));
+    }
+}
+
+void process_books::index_keys(const known_mr &mr) {
+    mr_of_lkey[{mr.context, mr.lkey}] = mr.number;
+    mr_of_rkey[{mr.context, mr.rkey}] = mr.number;
+}
+
+void process_books::forget_keys(const known_mr &mr) noexcept {
+    const auto forget = [&](auto &index, std::uint32_t key) {
+        const auto it = index.find({mr.context, key});
+        if (it != index.end() && it->second == mr.number) // another may have the key
+            index.erase(it);
+    };
+    forget(mr_of_lkey, mr.lkey);
+    forget(mr_of_rkey, mr.rkey);
+}
+
+void process_books::add_mr(const interposer::object &object,
+                           const interposer::registration &asked) {
+    destroyed.erase(object.handle);
+    const auto &mr = handle_of<ibv_mr>(object);
+    auto known = known_as<known_mr>(object);
+    known.pd_handle = mr.pd->handle;
+    known.lkey = mr.lkey;
+    known.rkey = mr.rkey;
+    known.access = asked.access;
+    const bool has_range = asked.kind == interposer::memory_kind::PROGRAM ||
+                           asked.kind == interposer::memory_kind::DMABUF;
+    if (has_range && asked.length != SIZE_MAX) { // else everything
+        known.begin = (asked.access & IBV_ACCESS_ZERO_BASED) != 0 ? 0 : asked.iova;
+        known.end = known.begin + asked.length;
+    }
+    index_keys(known);
+    mrs.insert_or_assign(object.number, std::move(known));
+}
+
+void process_books::change_mr(const ibv_mr &mr, int flags, int access) {
+    for (auto &[number, known] : mrs) {
+        if (known.handle != &mr)
+            continue;
+        forget_keys(known);
+        known.pd_handle = mr.pd->handle;
+        known.lkey = mr.lkey;
+        known.rkey = mr.rkey;
+        if ((flags & IBV_REREG_MR_CHANGE_ACCESS) != 0)
+            known.access = access;
+        if ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0) {
+            known.begin = reinterpret_cast<std::uintptr_t>(mr.addr);
+            known.end = known.begin + mr.length;
+        }
+        index_keys(known);
+    }
+}
+
+void process_books::arm(const ibv_cq &cq, const stack_trace &stack) {
+    known_cq *const known = find_cq(&cq);
+    if (known == nullptr)
+        return;
+    ++known->max_events;
+    known->is_polled_since_arm = false;
+    known->arm = stack;
+    known->num_sends_at_arm = 0;
+    for (const auto &[handle, qp] : qps)
+        if (qp.send_cq == &cq)
+            known->num_sends_at_arm += qp.num_signaled;
+}
+
+void process_books::drop_requests(known_qp &qp) noexcept {
+    for (const request_map *const requests : {&qp.sends, &qp.receives})
+        for (const auto &[number, request] : *requests)
+            count(qp, request, -1);
+    qp.sends.clear();
+    qp.receives.clear();
+}
+
+void process_books::remove(const interposer::object &object, const stack_trace &destruction) {
+    known_object *const known = find(object);
+    if (known == nullptr)
+        return;
+    if (destroyed.size() >= MAX_DESTROYED)
+        destroyed.clear();
+    destroyed.insert_or_assign(object.handle,
+                               destroyed_object{.object = *known, .destruction = destruction});
+    switch (object.kind) {
+    case object_kind::QP:
+        drop_requests(qps.at(object.handle));
+        qps.erase(object.handle);
+        return;
+    case object_kind::CQ:
+        cqs.erase(object.handle);
+        return;
+    case object_kind::SRQ:
+        for (const auto &[number, request] : srqs.at(object.handle).receives)
+            count_mrs(request, -1);
+        srqs.erase(object.handle);
+        return;
+    case object_kind::MR:
+        forget_keys(mrs.at(object.number));
+        mrs.erase(object.number);
+        return;
+    default:
+        others.erase(object.number);
+    }
+}
+
+void process_books::count_mrs(const posted_request &request, int change) noexcept {
+    for (const object_number number : request.mrs)
+        if (known_mr *const mr = find_mr(number))
+            mr->num_requests += static_cast<std::size_t>(change);
+}
+
+void process_books::count(known_qp &qp, const posted_request &request, int change) noexcept {
+    count_mrs(request, change);
+    if (!request.is_signaled)
+        return;
+    if (known_cq *const cq = find_cq(request.is_receive ? qp.recv_cq : qp.send_cq))
+        cq->num_expected += static_cast<std::size_t>(change);
+    if (!request.is_receive)
+        qp.num_signaled += static_cast<std::size_t>(change);
+}
+
+const posted_request &process_books::add_request(known_qp &qp, std::uint64_t number,
+                                                 posted_request added) {
+    request_map &requests = added.is_receive ? qp.receives : qp.sends;
+    const posted_request &kept = requests.emplace(number, std::move(added)).first->second;
+    count(qp, kept, 1);
+    return kept;
+}
+
+void process_books::add_request(known_srq &srq, std::uint64_t number, posted_request added) {
+    count_mrs(srq.receives.emplace(number, std::move(added)).first->second, 1);
+}
+
+void process_books::remove_request(known_qp &qp, std::uint64_t number, bool is_receive) noexcept {
+    request_map &requests = is_receive ? qp.receives : qp.sends;
+    const auto it = requests.find(number);
+    if (it == requests.end())
+        return;
+    count(qp, it->second, -1);
+    requests.erase(it);
+}
+
+void process_books::remove_request(known_srq &srq, std::uint64_t number) noexcept {
+    const auto it = srq.receives.find(number);
+    if (it == srq.receives.end())
+        return;
+    count_mrs(it->second, -1);
+    srq.receives.erase(it);
+}
+
+std::string describe_request(const posted_request &request) {
+    const auto name = [&] {
+        if (request.is_receive)
+            return "a receive";
+        switch (request.opcode) {
+        case IBV_WR_RDMA_WRITE:
+        case IBV_WR_RDMA_WRITE_WITH_IMM:
+            return "an RDMA Write";
+        case IBV_WR_RDMA_READ:
+            return "an RDMA Read";
+        case IBV_WR_ATOMIC_CMP_AND_SWP:
+        case IBV_WR_ATOMIC_FETCH_AND_ADD:
+            return "an atomic";
+        case IBV_WR_SEND:
+        case IBV_WR_SEND_WITH_IMM:
+        case IBV_WR_SEND_WITH_INV:
+            return "a Send";
+        default:
+            return "a request";
+        }
+    };
+    return std::string(name()) + ", wr_id " + hex(request.wr_id);
+}
+
+const char *state_name(ibv_qp_state state) noexcept {
+    constexpr std::array NAMES = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
+    const auto index = static_cast<std::size_t>(state);
+    return index < NAMES.size() ? NAMES[index] : "not known";
+}
+
+} // namespace coherdma::check

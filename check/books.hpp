@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// What the program has: objects, requests that are not complete, and objects that it has destroyed.
+#pragma once
+
+#include "interposer/observer.hpp"
+#include "reports/stack_trace.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <infiniband/verbs.h>
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace coherdma::check {
+
+using interposer::object_kind;
+using reports::stack_trace;
+using object_number = std::uint64_t; ///< no other object of this process has or had it
+
+struct known_object {
+    object_kind kind = {};
+    object_number number = 0;
+    const void *handle = nullptr;
+    ibv_context *context = nullptr;
+    std::string device; ///< "rxe0"
+    std::string name;   ///< "QP 17", "MR 0x1234", "CQ 3": what messages call it
+    stack_trace creation;
+    std::size_t num_unacknowledged = 0; ///< events that the program has got
+};
+
+struct known_mr : known_object {
+    std::uint32_t pd_handle = 0;
+    std::uint64_t begin = 0, end = 0; ///< as SGEs name them; end 0: everything
+    std::uint32_t lkey = 0, rkey = 0;
+    int access = 0;
+    std::size_t num_requests = 0; ///< outstanding ones that name it, by each SGE
+};
+
+/// A request that was posted and whose completion the program has not polled.
+struct posted_request {
+    std::uint64_t wr_id = 0;
+    ibv_wr_opcode opcode = {}; ///< if !is_receive
+    bool is_receive = false;
+    bool is_signaled = true;
+    std::vector<object_number> mrs; ///< that its SGEs name
+    stack_trace stack;
+};
+/// By the numbers of the requests: in the order in which they were posted.
+using request_map = std::map<std::uint64_t, posted_request>;
+
+struct known_cq : known_object {
+    int num_entries = 0;
+    const void *channel = nullptr;
+    std::size_t num_expected = 0; ///< completions of requests that are posted and not polled
+    std::size_t max_events = 0;   ///< that may come, or have come, until it is armed again
+    bool is_polled_since_arm = true;
+    std::size_t num_sends_at_arm = 0; ///< that were outstanding when it was armed
+    stack_trace arm;
+    bool is_overflow_reported = false;
+};
+
+struct known_srq : known_object {
+    std::uint32_t pd_handle = 0;
+    request_map receives;
+};
+
+struct known_qp : known_object {
+    std::uint32_t pd_handle = 0;
+    const void *send_cq = nullptr, *recv_cq = nullptr;
+    bool has_srq = false;
+    ibv_qp_state state = IBV_QPS_UNKNOWN; ///< that the program has set, or a completion shows
+    stack_trace last_modify;
+    std::uint32_t max_sends = 0; ///< 0: not known
+    request_map sends, receives;
+    std::size_t num_signaled = 0; ///< of sends
+    bool has_failed = false; ///< the program has polled an error, and not modified the QP since
+    ibv_wc_status failure = IBV_WC_SUCCESS;
+    stack_trace failure_poll;
+    std::size_t num_sends_since_failure = 0;
+};
+
+/// An object that the program has destroyed, until another has its address.
+struct destroyed_object {
+    known_object object;
+    stack_trace destruction;
+};
+
+/// Protected by the mutex of the check.
+struct process_books {
+    std::unordered_map<const void *, known_qp> qps;
+    std::unordered_map<const void *, known_srq> srqs;
+    std::unordered_map<const void *, known_cq> cqs;
+    std::unordered_map<object_number, known_mr> mrs;
+    std::map<std::pair<const ibv_context *, std::uint32_t>, object_number> mr_of_lkey, mr_of_rkey;
+    std::map<object_number, known_object> others;
+    std::unordered_map<const void *, destroyed_object> destroyed;
+
+    /// nullptr: there is none.
+    known_qp *find_qp(const void *handle) noexcept;
+    known_srq *find_srq(const void *handle) noexcept;
+    known_cq *find_cq(const void *handle) noexcept;
+    known_mr *find_mr(object_number) noexcept;
+    known_mr *find_mr(const ibv_context *, std::uint32_t lkey) noexcept;
+
+    /// The object that has this number, of any kind; nullptr: there is none.
+    known_object *find(const interposer::object &) noexcept;
+
+    void add(const interposer::object &);
+    void add_mr(const interposer::object &, const interposer::registration &);
+    /// ibv_rereg_mr() has succeeded.
+    void change_mr(const ibv_mr &, int flags, int access);
+    void arm(const ibv_cq &, const stack_trace &);
+    /// Its requests are forgotten, too.
+    void remove(const interposer::object &, const stack_trace &destruction);
+    /// The requests of a QP that was reset.
+    void drop_requests(known_qp &) noexcept;
+
+    const posted_request &add_request(known_qp &, std::uint64_t number, posted_request);
+    void add_request(known_srq &, std::uint64_t number, posted_request);
+    /// Nothing, if the queue does not have it any more.
+    void remove_request(known_qp &, std::uint64_t number, bool is_receive) noexcept;
+    void remove_request(known_srq &, std::uint64_t number) noexcept;
+
+  private:
+    void index_keys(const known_mr &);
+    void forget_keys(const known_mr &) noexcept;
+    void count_mrs(const posted_request &, int change) noexcept;
+    /// Its MRs and its CQ have one request more, or less.
+    void count(known_qp &, const posted_request &, int change) noexcept;
+};
+
+/// "RDMA Write, wr_id 0x7", "receive, wr_id 0x7"
+std::string describe_request(const posted_request &);
+const char *state_name(ibv_qp_state) noexcept;
+
+} // namespace coherdma::check

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+
+#include "format.hpp"
+
+#include "reports/suppressions.hpp"
+#include "reports/text.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+namespace coherdma::check {
+namespace {
+
+using namespace reports;
+using json = nlohmann::ordered_json;
+
+constexpr const char *INDENT = "  ";
+
+/// "mailbox.c:160"; without a source line, of "main (/usr/bin/rping+0x12)", "rping+0x12".
+std::string location_of(const source_frame &frame, const std::string &text) {
+    if (!frame.file.empty())
+        return base_name(frame.file) + ":" + std::to_string(frame.line);
+    const std::size_t open = text.rfind('(');
+    if (open == std::string::npos || !text.ends_with(')'))
+        return "";
+    return base_name(text.substr(open + 1, text.size() - open - 2));
+}
+
+described_event describe(const call_event &event, source_files &sources) {
+    described_event described;
+    described.description = event.description;
+    described.stack = to_strings(event.stack);
+    if (described.stack.empty())
+        return described;
+    described.frame = parse_frame(described.stack.front());
+    described.location = location_of(described.frame, described.stack.front());
+    for (int line = described.frame.line - 1; line <= described.frame.line + 1; ++line)
+        if (sources.has_line(described.frame.file, line))
+            described.source.push_back(
+                {.number = line, .text = sources.line(described.frame.file, line)});
+    return described;
+}
+
+/// The lines of source around a call, with a mark at the call.
+std::string source_text(const described_event &event) {
+    constexpr int MAX_LENGTH = 70;
+    std::string text;
+    for (const described_event::source_line &line : event.source) {
+        std::array<char, 2 * MAX_LENGTH> row;
+        std::snprintf(row.data(), row.size(), "  %c%5d  %.*s\n",
+                      line.number == event.frame.line ? '>' : ' ', line.number, MAX_LENGTH,
+                      printable(line.text).c_str());
+        text += row.data();
+    }
+    return text;
+}
+
+/// "QP 17 was created at mailbox.c:100, called by main at mailbox.c:300".
+std::string history_text(const described_event &event) {
+    if (event.location.empty())
+        return wrapped(printable(event.description), INDENT);
+    std::string text = event.description + " at " + event.location + " in " + event.frame.function;
+    if (event.stack.size() > 1) {
+        const source_frame caller = parse_frame(event.stack[1]);
+        text += ", called at " + location_of(caller, event.stack[1]) + " in " + caller.function;
+    }
+    return wrapped(printable(text), INDENT);
+}
+
+json event_json(const described_event &event) {
+    json object = {{"description", event.description},
+                   {"function", nullptr},
+                   {"file", nullptr},
+                   {"line", nullptr}};
+    if (!event.stack.empty())
+        object["function"] = event.frame.function;
+    if (!event.frame.file.empty()) {
+        object["file"] = event.frame.file;
+        object["line"] = event.frame.line;
+    }
+    object["stack"] = event.stack;
+    return object;
+}
+
+json place_json(const described_event &event) {
+    json object = event_json(event);
+    object.erase("description");
+    object.erase("stack");
+    object["source"] = json::array();
+    for (const described_event::source_line &line : event.source)
+        object["source"].push_back({{"line", line.number}, {"text", line.text}});
+    return object;
+}
+
+std::string dump(const json &object) {
+    return object.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+} // namespace
+
+std::vector<std::string> described_finding::frames() const {
+    std::vector<std::string> all;
+    for (const described_event &event : events)
+        all.insert(all.end(), event.stack.begin(), event.stack.end());
+    return all;
+}
+
+described_finding describe(const finding &described, source_files &sources) {
+    described_finding result;
+    result.kind = described.kind;
+    result.device = described.device;
+    result.title = described.title;
+    for (const call_event &event : described.events)
+        result.events.push_back(describe(event, sources));
+    result.suppression = std::string(describe(described.kind).name) + ":" +
+                         (described.device.empty() ? "*" : described.device);
+    if (!result.events.empty() && !result.events.back().stack.empty())
+        result.suppression += ":" + function_of(result.events.back().stack.front());
+    return result;
+}
+
+std::size_t finding_counts::total() const noexcept {
+    return total(finding_level::ERROR) + total(finding_level::WARNING);
+}
+
+std::size_t finding_counts::total(finding_level level) const noexcept {
+    std::size_t sum = 0;
+    for (const auto &[kind, count] : by_kind)
+        if (describe(kind).level == level)
+            sum += count;
+    return sum;
+}
+
+std::string as_text(const described_finding &shown) {
+    const kind_description &kind = describe(shown.kind);
+    const std::string device = shown.device.empty() ? "" : " (" + shown.device + ")";
+    std::string place = "coherdma check";
+    if (!shown.events.empty() && !shown.events.back().location.empty())
+        place = shown.events.back().location;
+    std::string text = printable(place) + ": " + kind.name + ": " +
+                       printable(shown.title + device) + "\n" + wrapped(kind.why, INDENT);
+    if (!shown.events.empty())
+        text += source_text(shown.events.back());
+    for (const described_event &event : shown.events)
+        text += history_text(event);
+    return text + wrapped(std::string("fix: ") + kind.fix, INDENT) +
+           "  suppress: " + printable(shown.suppression) + "\n";
+}
+
+std::string as_json(const described_finding &shown, const report_status &status) {
+    const kind_description &kind = describe(shown.kind);
+    json object = {{"kind", kind.name},      {"level", level_name(kind.level)},
+                   {"device", shown.device}, {"title", shown.title},
+                   {"why", kind.why},        {"fix", kind.fix},
+                   {"place", nullptr},       {"events", json::array()}};
+    if (!shown.events.empty())
+        object["place"] = place_json(shown.events.back());
+    for (const described_event &event : shown.events)
+        object["events"].push_back(event_json(event));
+    object["suppression"] = shown.suppression;
+    object["repeated"] = status.num_earlier;
+    object["suppressed"] = status.suppressed;
+    object["pid"] = getpid();
+    object["time"] = status.seconds;
+    return dump(object);
+}
+
+std::string as_text(const finding_counts &counts) {
+    if (counts.total() == 0 && counts.num_suppressed == 0)
+        return "coherdma check: no findings\n";
+    std::string text = "coherdma check: " + std::to_string(counts.total(finding_level::ERROR)) +
+                       " errors, " + std::to_string(counts.total(finding_level::WARNING)) +
+                       " warnings, at " + std::to_string(counts.num_places) + " places\n";
+    for (const auto &[kind, count] : counts.by_kind)
+        text += INDENT + std::to_string(count) + "  " + describe(kind).name + ": " +
+                describe(kind).summary + "\n";
+    if (counts.num_suppressed != 0)
+        text += INDENT + std::to_string(counts.num_suppressed) + "  suppressed\n";
+    return text;
+}
+
+std::string as_json(const finding_counts &counts) {
+    json by_kind = json::object();
+    for (const auto &[kind, count] : counts.by_kind)
+        by_kind[describe(kind).name] = count;
+    return dump({{"summary",
+                  {{"errors", counts.total(finding_level::ERROR)},
+                   {"warnings", counts.total(finding_level::WARNING)},
+                   {"places", counts.num_places},
+                   {"suppressed", counts.num_suppressed},
+                   {"repeated", counts.num_repeated},
+                   {"by_kind", by_kind}}},
+                 {"pid", getpid()}});
+}
+
+} // namespace coherdma::check

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// Findings as text for people and as JSON for programs.
+#pragma once
+
+#include "finding.hpp"
+#include "reports/source.hpp"
+
+#include <cstddef>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace coherdma::check {
+
+/// A call with its names and source lines.
+struct described_event {
+    struct source_line {
+        int number = 0;
+        std::string text;
+    };
+
+    std::string description;
+    std::vector<std::string> stack;  ///< frames of the program, innermost first
+    reports::source_frame frame;     ///< the innermost one
+    std::string location;            ///< "mailbox.c:160", "rping+0x2a57"; "": not known
+    std::vector<source_line> source; ///< up to three lines around it
+};
+
+struct described_finding {
+    finding_kind kind = {};
+    std::string device, title;
+    std::vector<described_event> events;
+    std::string suppression; ///< "cq-overflow:rxe0:main"
+
+    /// Of all stacks.
+    [[nodiscard]] std::vector<std::string> frames() const;
+};
+
+/// Looks symbols up: not to be called with a mutex that the program's calls need.
+described_finding describe(const finding &, reports::source_files &);
+
+struct report_status {
+    bool suppressed = false;
+    std::size_t num_earlier = 0; ///< findings of the same place before
+    double seconds = 0;          ///< since the process opened a device
+};
+
+struct finding_counts {
+    std::map<finding_kind, std::size_t> by_kind; ///< without suppressed ones
+    std::size_t num_places = 0;                  ///< of these, places in the program
+    std::size_t num_suppressed = 0;
+    std::size_t num_repeated = 0; ///< of all, those that were only counted
+
+    [[nodiscard]] std::size_t total() const noexcept;
+    [[nodiscard]] std::size_t total(finding_level) const noexcept;
+};
+
+/// Lines of at most 80 characters, except for names of files and functions.
+std::string as_text(const described_finding &);
+/// One line.
+std::string as_json(const described_finding &, const report_status &);
+
+std::string as_text(const finding_counts &);
+std::string as_json(const finding_counts &);
+
+} // namespace coherdma::check

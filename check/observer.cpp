@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// The observer that the interposer loads: keeps the books, and has the rules look at each call.
+
+#include "interposer/observer.hpp"
+
+#include "process.hpp"
+#include "requests.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <fcntl.h>
+#include <poll.h>
+
+namespace coherdma::check {
+namespace {
+
+using namespace interposer;
+
+template <class wr_type>
+std::span<const ibv_sge> sges_of(const wr_type &wr) noexcept {
+    return {wr.sg_list, static_cast<std::size_t>(std::max(wr.num_sge, 0))};
+}
+
+/// Whether it has SGEs that name MRs.
+bool has_local_memory(const ibv_send_wr &wr) noexcept {
+    return (wr.send_flags & IBV_SEND_INLINE) == 0 && wr.opcode != IBV_WR_BIND_MW &&
+           wr.opcode != IBV_WR_LOCAL_INV;
+}
+
+class check_observer final : public observer {
+  public:
+    bool on_open(ibv_context &context, int &error) override try {
+        const settings config = read_settings();
+        if (!config.problem.empty()) {
+            std::fprintf(stderr, "coherdma: %s: cannot check this program: %s\n",
+                         ibv_get_device_name(context.device), config.problem.c_str());
+            error = EINVAL;
+            return false;
+        }
+        start_check();
+        return true;
+    } catch (const std::bad_alloc &) {
+        error = ENOMEM;
+        return false;
+    }
+
+    void on_create(const object &created) override {
+        with_books([&](locked_books &locked) {
+            if (created.kind == object_kind::MR)
+                locked.books.add_mr(created, last_registration);
+            else
+                locked.books.add(created);
+        });
+    }
+    void before_destroy(const object &ended) override {
+        with_books(
+            [&](locked_books &locked) { check_destroy(locked.books, ended, locked.results); });
+    }
+    void on_destroy(const object &ended, int error) override {
+        if (error != 0)
+            return;
+        with_books(
+            [&](locked_books &locked) { locked.books.remove(ended, stack_trace::capture_all()); });
+    }
+    bool refuses_unknown(object_kind kind, const void *handle, const char *call) override {
+        bool was_destroyed = false;
+        with_books([&](locked_books &locked) {
+            was_destroyed = check_destroyed(locked.books, kind, handle, call, locked.results);
+        });
+        return was_destroyed;
+    }
+
+    ibv_mr *reg_mr(const registration &asked, registrar &next) override {
+        ibv_mr *const mr = next.reg_mr(asked);
+        last_registration = asked;
+        return mr;
+    }
+    void on_rereg_mr(ibv_mr &mr, int flags, int access) override {
+        with_books([&](locked_books &locked) { locked.books.change_mr(mr, flags, access); });
+    }
+    void on_modify_qp(ibv_qp &qp, const ibv_qp_attr &attr, int mask) override {
+        if ((mask & IBV_QP_STATE) == 0)
+            return;
+        with_books([&](locked_books &locked) {
+            known_qp *const known = locked.books.find_qp(&qp);
+            if (known == nullptr)
+                return;
+            if (attr.qp_state == IBV_QPS_RESET) {
+                check_reset(*known, locked.results);
+                locked.books.drop_requests(*known);
+            }
+            known->state = attr.qp_state;
+            known->last_modify = stack_trace::capture_all();
+            known->has_failed = false;
+        });
+    }
+
+    void before_send(const request &sent, ibv_send_wr &wr) override {
+        add_request(sent, has_local_memory(wr) ? sges_of(wr) : std::span<const ibv_sge>{});
+    }
+    void before_receive(const request &receive, ibv_recv_wr &wr) override {
+        add_request(receive, sges_of(wr));
+        check_posted(receive); // there is no event of an accepted one
+    }
+    void on_post(const request &sent, const ibv_send_wr &) override { check_posted(sent); }
+    void on_refuse(const request &refused) override {
+        check_posted(refused);
+        with_books([&](locked_books &locked) { remove_request(locked.books, refused); });
+    }
+    void on_completion(ibv_cq &, completion &polled) override { note_completion(polled); }
+    void on_poll(ibv_cq &cq, int) override {
+        with_books([&](locked_books &locked) {
+            if (known_cq *const known = locked.books.find_cq(&cq))
+                known->is_polled_since_arm = true;
+        });
+    }
+
+    void before_arm(ibv_cq &cq) override {
+        with_books([&](locked_books &locked) { locked.books.arm(cq, stack_trace::capture_all()); });
+    }
+    void before_wait(ibv_comp_channel &channel) override {
+        if ((fcntl(channel.fd, F_GETFL) & O_NONBLOCK) != 0)
+            return;
+        bool seems_endless = false;
+        with_books([&](locked_books &locked) {
+            check_missed(locked.books, channel, locked.results);
+            seems_endless = is_endless(locked.books, channel);
+        });
+        if (!seems_endless)
+            return;
+        // Another thread may be about to arm the CQ.
+        constexpr int PATIENCE_MS = 1000;
+        pollfd event = {.fd = channel.fd, .events = POLLIN, .revents = 0};
+        if (poll(&event, 1, PATIENCE_MS) != 0)
+            return;
+        with_books([&](locked_books &locked) {
+            if (is_endless(locked.books, channel))
+                check_endless(locked.books, channel, locked.results);
+        });
+    }
+    void on_completion_event(const object &cq) override {
+        with_books([&](locked_books &locked) {
+            known_cq *const known = locked.books.find_cq(cq.handle);
+            if (known == nullptr || known->number != cq.number)
+                return;
+            ++known->num_unacknowledged;
+            if (known->max_events != 0)
+                --known->max_events;
+        });
+    }
+    void on_async_event(const object &subject) override {
+        with_books([&](locked_books &locked) {
+            if (known_object *const known = locked.books.find(subject))
+                ++known->num_unacknowledged;
+        });
+    }
+    void before_acknowledge(const object &subject, unsigned count) override {
+        with_books([&](locked_books &locked) {
+            if (known_object *const known = locked.books.find(subject))
+                known->num_unacknowledged -=
+                    std::min<std::size_t>(count, known->num_unacknowledged);
+        });
+    }
+
+    void on_fork() override { reset_check_after_fork(); }
+
+  private:
+    /// From a registration to on_create() of its MR, which come on one thread.
+    static inline thread_local registration last_registration;
+};
+
+} // namespace
+} // namespace coherdma::check
+
+extern "C" [[gnu::visibility("default")]] coherdma::interposer::observer *
+coherdma_make_observer_4() {
+    return new (std::nothrow) coherdma::check::check_observer;
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+
+#include "requests.hpp"
+
+#include <cstring>
+
+namespace coherdma::check {
+namespace {
+
+using interposer::request;
+
+posted_request to_posted(const request &posted, bool has_stack) {
+    return {.wr_id = posted.wr_id,
+            .opcode = posted.opcode,
+            .is_receive = posted.is_receive,
+            .is_signaled = posted.is_signaled,
+            .mrs = {},
+            .stack = has_stack ? stack_trace::capture_all() : stack_trace{}};
+}
+
+void note_failure(process_books &books, const request &failed, ibv_wc_status status) {
+    known_qp *const qp = books.find_qp(failed.queue);
+    if (qp == nullptr)
+        return;
+    qp->state = IBV_QPS_ERR;
+    if (status == IBV_WC_WR_FLUSH_ERR || qp->has_failed)
+        return;
+    qp->has_failed = true;
+    qp->failure = status;
+    qp->failure_poll = stack_trace::capture_all();
+    qp->num_sends_since_failure = 0;
+}
+
+/// Overwrites what is undefined after an error: a program that reads it all the same does not find
+/// the values that most drivers leave there.
+void fill_undefined(ibv_wc &wc) noexcept {
+    constexpr unsigned char FILL = 0xee;
+    const ibv_wc defined = wc;
+    std::memset(&wc, FILL, sizeof wc);
+    wc.wr_id = defined.wr_id;
+    wc.status = defined.status;
+    wc.vendor_err = defined.vendor_err;
+    wc.qp_num = defined.qp_num;
+}
+
+} // namespace
+
+void add_request(const request &added, std::span<const ibv_sge> sges) {
+    with_books([&](locked_books &locked) {
+        process_books &books = locked.books;
+        posted_request posted = to_posted(added, locked.config().post_stacks);
+        if (known_qp *const qp = books.find_qp(added.queue)) {
+            posted.mrs = check_sges(books, *qp, qp->pd_handle, posted, sges, locked.results);
+            check_after_failure(*qp, posted, locked.results);
+            const posted_request &kept = books.add_request(*qp, added.number, std::move(posted));
+            check_capacity(books, *qp, kept, locked.results);
+        } else if (known_srq *const srq = books.find_srq(added.queue)) {
+            posted.mrs = check_sges(books, *srq, srq->pd_handle, posted, sges, locked.results);
+            books.add_request(*srq, added.number, std::move(posted));
+        }
+    });
+}
+
+void check_posted(const request &posted) {
+    with_books([&](locked_books &locked) {
+        if (known_qp *const qp = locked.books.find_qp(posted.queue))
+            check_state(*qp, to_posted(posted, false), locked.results);
+    });
+}
+
+void remove_request(process_books &books, const request &removed) {
+    if (known_qp *const qp = books.find_qp(removed.queue))
+        books.remove_request(*qp, removed.number, removed.is_receive);
+    else if (known_srq *const srq = books.find_srq(removed.queue))
+        books.remove_request(*srq, removed.number);
+}
+
+void note_completion(const interposer::completion &polled) {
+    if (polled.completed == nullptr)
+        return;
+    bool fill = false;
+    with_books([&](locked_books &locked) {
+        remove_request(locked.books, *polled.completed);
+        for (const request &silent : polled.silent)
+            remove_request(locked.books, silent);
+        if (polled.wc.status == IBV_WC_SUCCESS)
+            return;
+        note_failure(locked.books, *polled.completed, polled.wc.status);
+        fill = locked.config().fill;
+    });
+    if (fill)
+        fill_undefined(polled.wc);
+}
+
+} // namespace coherdma::check

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// Requests of the program, from their post to their completion.
+#pragma once
+
+#include "process.hpp"
+
+#include <span>
+
+namespace coherdma::check {
+
+/// A request is about to be posted; sges: none if its data are inline.
+void add_request(const interposer::request &, std::span<const ibv_sge> sges);
+/// The driver was asked to post it, whatever it returned.
+void check_posted(const interposer::request &);
+/// It was refused, or is complete.
+void remove_request(process_books &, const interposer::request &);
+void note_completion(const interposer::completion &);
+
+} // namespace coherdma::check

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// The rules that the program's calls are checked against. Each adds what it finds; the mutex of the
+// books is locked.
+#pragma once
+
+#include "books.hpp"
+#include "finding.hpp"
+
+#include <span>
+
+namespace coherdma::check {
+
+using findings = std::vector<finding>;
+
+/// A finding of an object: its creation is the first event. The stack is that of the call that is
+/// being made.
+finding make_finding(finding_kind, const known_object &, std::string title,
+                     std::string call_description);
+
+// Objects (rules_of_objects.cpp)
+/// The state that the device says; what the books have, if it does not.
+ibv_qp_state query_state(const known_qp &);
+void check_destroy(process_books &, const interposer::object &, findings &);
+void check_reset(const known_qp &, findings &);
+/// handle: of no object that the books have. False: it is not known that there was one.
+bool check_destroyed(const process_books &, object_kind, const void *handle, const char *call,
+                     findings &);
+void find_leaks(const process_books &, findings &);
+
+// Requests (rules_of_requests.cpp)
+/// Of a request that is about to be posted; sges: none if the data are inline. Returns the MRs that
+/// the SGEs name.
+std::vector<object_number> check_sges(process_books &, const known_object &queue,
+                                      std::uint32_t pd_handle, const posted_request &,
+                                      std::span<const ibv_sge> sges, findings &);
+/// After the driver was asked to post it, whatever it returned.
+void check_state(known_qp &, const posted_request &, findings &);
+/// Before the QP has the request.
+void check_after_failure(known_qp &, const posted_request &, findings &);
+/// When it has.
+void check_capacity(process_books &, known_qp &, const posted_request &, findings &);
+
+// Events (rules_of_events.cpp)
+/// Whether no CQ of the channel is armed, so that no event can come.
+bool is_endless(const process_books &, const ibv_comp_channel &);
+void check_endless(const process_books &, const ibv_comp_channel &, findings &);
+void check_missed(const process_books &, const ibv_comp_channel &, findings &);
+
+} // namespace coherdma::check

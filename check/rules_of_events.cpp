@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// Events of completions: whether the one that the program waits for can come.
+
+#include "rules.hpp"
+
+namespace coherdma::check {
+namespace {
+
+/// Calls func for each CQ of the channel.
+template <class function>
+void for_each_cq(const process_books &books, const ibv_comp_channel &channel, function func) {
+    for (const auto &[handle, cq] : books.cqs)
+        if (cq.channel == &channel)
+            func(cq);
+}
+
+} // namespace
+
+bool is_endless(const process_books &books, const ibv_comp_channel &channel) {
+    bool has_cq = false, is_armed = false;
+    for_each_cq(books, channel, [&](const known_cq &cq) {
+        has_cq = true;
+        is_armed = is_armed || cq.max_events != 0;
+    });
+    return has_cq && !is_armed;
+}
+
+void check_endless(const process_books &books, const ibv_comp_channel &channel, findings &result) {
+    const known_cq *first = nullptr;
+    std::size_t count = 0;
+    for_each_cq(books, channel, [&](const known_cq &cq) {
+        first = &cq;
+        ++count;
+    });
+    if (first == nullptr)
+        return;
+    finding added = make_finding(finding_kind::ENDLESS_WAIT, *first,
+                                 count == 1 ? first->name + " is not armed: no event will come"
+                                            : "none of the " + std::to_string(count) +
+                                                  " CQs of the channel is armed: no event will "
+                                                  "come",
+                                 "the program waits for an event");
+    if (first->arm.depth != 0)
+        added.events.insert(
+            added.events.end() - 1,
+            {.description = "it was armed for the last time, and that event was got",
+             .stack = first->arm});
+    result.push_back(std::move(added));
+}
+
+void check_missed(const process_books &books, const ibv_comp_channel &channel, findings &result) {
+    const known_cq *missed = nullptr;
+    bool has_other = false; // whose event may end the wait
+    for_each_cq(books, channel, [&](const known_cq &cq) {
+        if (cq.max_events == 0)
+            return;
+        if (cq.max_events == 1 && !cq.is_polled_since_arm && cq.num_sends_at_arm != 0)
+            missed = &cq;
+        else
+            has_other = true;
+    });
+    if (missed == nullptr || has_other)
+        return;
+    finding added = make_finding(
+        finding_kind::MISSED_COMPLETION, *missed,
+        missed->name + " was armed while sends were outstanding, and is not polled before the "
+                       "wait",
+        "the program waits for an event");
+    added.events.insert(added.events.end() - 1,
+                        {.description = "it was armed", .stack = missed->arm});
+    result.push_back(std::move(added));
+}
+
+} // namespace coherdma::check

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// Objects: how they end, and what is called with them afterwards.
+
+#include "rules.hpp"
+
+#include <map>
+
+namespace coherdma::check {
+namespace {
+
+bool is_stopped(ibv_qp_state state) noexcept {
+    return state == IBV_QPS_RESET || state == IBV_QPS_ERR;
+}
+
+std::string count_of(std::size_t count, const char *noun) {
+    return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
+}
+
+/// title: "... while 3 sends of it are not complete".
+void add_outstanding(const known_qp &qp, const char *verb, const std::string &call,
+                     findings &result) {
+    const std::size_t count = qp.sends.size();
+    const posted_request &oldest = qp.sends.begin()->second;
+    finding added =
+        make_finding(finding_kind::DESTROY_WHILE_OUTSTANDING, qp,
+                     qp.name + " " + verb + " while " + count_of(count, "send") + " of it " +
+                         (count == 1 ? "is" : "are") + " not complete or not polled",
+                     call);
+    added.events.insert(added.events.end() - 1,
+                        {.description = "the oldest, " + describe_request(oldest) + ", was posted",
+                         .stack = oldest.stack});
+    result.push_back(std::move(added));
+}
+
+/// A request that names the MR and can still be executed; nullptr: there is none.
+const posted_request *find_use(const process_books &books, const known_mr &mr) {
+    const auto find_in = [&](const request_map &requests) -> const posted_request * {
+        for (const auto &[number, request] : requests)
+            for (const object_number named : request.mrs)
+                if (named == mr.number)
+                    return &request;
+        return nullptr;
+    };
+    for (const auto &[handle, srq] : books.srqs)
+        if (const posted_request *const use = find_in(srq.receives))
+            return use;
+    for (const auto &[handle, qp] : books.qps) {
+        const posted_request *use = find_in(qp.sends);
+        if (use == nullptr)
+            use = find_in(qp.receives);
+        if (use != nullptr && !is_stopped(query_state(qp)))
+            return use;
+    }
+    return nullptr;
+}
+
+void check_mr(const process_books &books, const known_mr &mr, findings &result) {
+    const posted_request *const use = mr.num_requests != 0 ? find_use(books, mr) : nullptr;
+    if (use == nullptr)
+        return;
+    finding added = make_finding(finding_kind::DEREG_WHILE_OUTSTANDING, mr,
+                                 mr.name + " is deregistered while " + describe_request(*use) +
+                                     ", is not complete",
+                                 "it is deregistered");
+    added.events.insert(
+        added.events.end() - 1,
+        {.description = describe_request(*use) + ", was posted with it", .stack = use->stack});
+    result.push_back(std::move(added));
+}
+
+void check_events(const known_object &object, findings &result) {
+    if (object.num_unacknowledged == 0)
+        return;
+    result.push_back(make_finding(
+        finding_kind::UNACKNOWLEDGED_EVENT, object,
+        object.name + " is destroyed, and " + count_of(object.num_unacknowledged, "event") +
+            " of it that the program has got " + (object.num_unacknowledged == 1 ? "is" : "are") +
+            " not acknowledged",
+        "it is destroyed, which waits until they are acknowledged"));
+}
+
+} // namespace
+
+ibv_qp_state query_state(const known_qp &known) {
+    ibv_qp_attr attr = {};
+    ibv_qp_init_attr init = {};
+    auto *const qp = static_cast<ibv_qp *>(const_cast<void *>(known.handle));
+    return ibv_query_qp(qp, &attr, IBV_QP_STATE, &init) == 0 ? attr.qp_state : known.state;
+}
+
+finding make_finding(finding_kind kind, const known_object &object, std::string title,
+                     std::string call_description) {
+    finding made;
+    made.kind = kind;
+    made.device = object.device;
+    made.title = std::move(title);
+    made.events = {
+        {.description = object.name + " was created", .stack = object.creation},
+        {.description = std::move(call_description), .stack = stack_trace::capture_all()}};
+    return made;
+}
+
+void check_destroy(process_books &books, const interposer::object &ended, findings &result) {
+    const known_object *const object = books.find(ended);
+    if (object == nullptr)
+        return;
+    check_events(*object, result);
+    if (ended.kind == object_kind::MR)
+        check_mr(books, *books.find_mr(ended.number), result);
+    if (ended.kind != object_kind::QP)
+        return;
+    const known_qp &qp = *books.find_qp(ended.handle);
+    if (!qp.sends.empty() && !is_stopped(query_state(qp)))
+        add_outstanding(qp, "is destroyed", "it is destroyed", result);
+}
+
+void check_reset(const known_qp &qp, findings &result) {
+    if (!qp.sends.empty() && !is_stopped(qp.state))
+        add_outstanding(qp, "is modified to RESET", "it is modified to RESET", result);
+}
+
+bool check_destroyed(const process_books &books, object_kind kind, const void *handle,
+                     const char *call, findings &result) {
+    const auto it = books.destroyed.find(handle);
+    if (it == books.destroyed.end() || it->second.object.kind != kind)
+        return false;
+    const known_object &object = it->second.object;
+    finding added = make_finding(finding_kind::USE_AFTER_DESTROY, object,
+                                 std::string(call) + "() is called with " + object.name +
+                                     ", which was destroyed",
+                                 std::string(call) + "() is called with it");
+    added.events.insert(added.events.end() - 1, {.description = object.name + " was destroyed",
+                                                 .stack = it->second.destruction});
+    result.push_back(std::move(added));
+    return true;
+}
+
+/// By the places that created them.
+void find_leaks(const process_books &books, findings &result) {
+    using place = std::pair<object_kind, std::vector<void *>>;
+    struct group {
+        const known_object *first = nullptr;
+        std::size_t count = 0;
+    };
+    std::map<place, group> groups;
+    const auto add = [&](const known_object &object) {
+        const auto begin = object.creation.frames.begin();
+        group &added = groups[{object.kind, {begin, begin + object.creation.depth}}];
+        if (added.count++ == 0)
+            added.first = &object;
+    };
+    for (const auto &[number, object] : books.others)
+        add(object);
+    for (const auto &[number, mr] : books.mrs)
+        add(mr);
+    for (const auto &[handle, cq] : books.cqs)
+        add(cq);
+    for (const auto &[handle, srq] : books.srqs)
+        add(srq);
+    for (const auto &[handle, qp] : books.qps)
+        add(qp);
+    for (const auto &[where, left] : groups) {
+        finding added;
+        added.kind = finding_kind::LEAKED;
+        added.device = left.first->device;
+        added.title = left.count == 1
+                          ? left.first->name + " is left when the process ends"
+                          : left.first->name + " and " + std::to_string(left.count - 1) +
+                                " more of this place are left when the process ends";
+        added.events = {
+            {.description = left.first->name + " was created", .stack = left.first->creation}};
+        result.push_back(std::move(added));
+    }
+}
+
+} // namespace coherdma::check

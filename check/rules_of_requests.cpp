@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// Requests: what their SGEs name, whether the QP takes them, and room for their completions.
+
+#include "rules.hpp"
+
+#include <array>
+#include <cstdio>
+
+namespace coherdma::check {
+namespace {
+
+std::string hex(std::uint64_t number) {
+    std::array<char, 24> text;
+    std::snprintf(text.data(), text.size(), "0x%llx", static_cast<unsigned long long>(number));
+    return text.data();
+}
+
+std::string range_text(std::uint64_t begin, std::uint64_t end) {
+    return hex(begin) + ".." + hex(end);
+}
+
+/// Whether the device writes to the memory of the SGEs.
+bool is_written(const posted_request &request) noexcept {
+    return request.is_receive || request.opcode == IBV_WR_RDMA_READ ||
+           request.opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
+           request.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+}
+
+std::string post_of(const posted_request &request) {
+    return describe_request(request) + ", is posted";
+}
+
+/// The lkey of an SGE is of no MR.
+finding unknown_key(const process_books &books, const known_object &queue,
+                    const posted_request &request, std::uint32_t lkey) {
+    const auto rkey = books.mr_of_rkey.find({queue.context, lkey});
+    std::string title = "lkey " + hex(lkey) + " is of no MR of this device";
+    if (rkey != books.mr_of_rkey.end())
+        title = hex(lkey) + " is the rkey of an MR; its lkey is " +
+                hex(books.mrs.at(rkey->second).lkey);
+    finding added = make_finding(finding_kind::LOCAL_KEY, queue, title, post_of(request));
+    if (rkey != books.mr_of_rkey.end())
+        added.events.insert(added.events.end() - 1,
+                            {.description = books.mrs.at(rkey->second).name + " was registered",
+                             .stack = books.mrs.at(rkey->second).creation});
+    for (const auto &[handle, ended] : books.destroyed)
+        if (ended.object.kind == object_kind::MR && ended.object.context == queue.context &&
+            ended.object.name == "MR " + hex(lkey)) {
+            added.title = "lkey " + hex(lkey) + " is of an MR that was deregistered";
+            added.events.insert(added.events.end() - 1,
+                                {{.description = ended.object.name + " was registered",
+                                  .stack = ended.object.creation},
+                                 {.description = ended.object.name + " was deregistered",
+                                  .stack = ended.destruction}});
+            break;
+        }
+    return added;
+}
+
+void check_sge(const known_object &queue, std::uint32_t pd_handle, const posted_request &request,
+               const known_mr &mr, const ibv_sge &sge, findings &result) {
+    const auto add = [&](finding_kind kind, const std::string &title) {
+        finding added = make_finding(kind, queue, title, post_of(request));
+        added.events.insert(added.events.end() - 1,
+                            {.description = mr.name + " was registered", .stack = mr.creation});
+        result.push_back(std::move(added));
+    };
+    const std::uint64_t end = sge.addr + sge.length;
+    if (mr.end != 0 && (sge.addr < mr.begin || end > mr.end || end < sge.addr))
+        add(finding_kind::LOCAL_RANGE, "an SGE has the addresses " + range_text(sge.addr, end) +
+                                           ", and its MR " + range_text(mr.begin, mr.end));
+    if (is_written(request) && (mr.access & IBV_ACCESS_LOCAL_WRITE) == 0)
+        add(finding_kind::LOCAL_ACCESS,
+            mr.name + " was registered without IBV_ACCESS_LOCAL_WRITE, and the device is to write "
+                      "to it");
+    if (mr.pd_handle != pd_handle)
+        add(finding_kind::LOCAL_PD, mr.name + " is of PD " + std::to_string(mr.pd_handle) +
+                                        ", and " + queue.name + " of PD " +
+                                        std::to_string(pd_handle));
+}
+
+/// A state in which the post is refused, or the request dropped.
+bool takes_no_post(ibv_qp_state state, bool is_receive) noexcept {
+    return state == IBV_QPS_RESET ||
+           (!is_receive && (state == IBV_QPS_INIT || state == IBV_QPS_RTR));
+}
+
+void check_cq(known_cq *cq, const posted_request &request, findings &result) {
+    if (cq == nullptr || !request.is_signaled || cq->is_overflow_reported || cq->num_entries <= 0 ||
+        cq->num_expected <= static_cast<std::size_t>(cq->num_entries))
+        return;
+    cq->is_overflow_reported = true;
+    result.push_back(make_finding(
+        finding_kind::CQ_OVERFLOW, *cq,
+        std::to_string(cq->num_expected) + " completions can come before one is polled, and " +
+            cq->name + " has " + std::to_string(cq->num_entries) + " entries",
+        post_of(request)));
+}
+
+} // namespace
+
+std::vector<object_number> check_sges(process_books &books, const known_object &queue,
+                                      std::uint32_t pd_handle, const posted_request &request,
+                                      std::span<const ibv_sge> sges, findings &result) {
+    std::vector<object_number> named;
+    for (const ibv_sge &sge : sges) {
+        if (sge.length == 0)
+            continue; // some devices take it for 2 GiB, and others for nothing
+        const known_mr *const mr = books.find_mr(queue.context, sge.lkey);
+        if (mr == nullptr) {
+            result.push_back(unknown_key(books, queue, request, sge.lkey));
+            continue;
+        }
+        named.push_back(mr->number);
+        check_sge(queue, pd_handle, request, *mr, sge, result);
+    }
+    return named;
+}
+
+void check_state(known_qp &qp, const posted_request &request, findings &result) {
+    if (!takes_no_post(qp.state, request.is_receive))
+        return;
+    qp.state = query_state(qp); // the kernel's connection manager may have modified it
+    if (takes_no_post(qp.state, request.is_receive)) {
+        finding added = make_finding(finding_kind::POST_DROPPED, qp,
+                                     describe_request(request) + ", is posted to " + qp.name +
+                                         " in the state " + state_name(qp.state),
+                                     post_of(request));
+        if (qp.last_modify.depth != 0)
+            added.events.insert(added.events.end() - 1,
+                                {.description = std::string("it was modified, to the state ") +
+                                                state_name(qp.state),
+                                 .stack = qp.last_modify});
+        result.push_back(std::move(added));
+    }
+}
+
+void check_after_failure(known_qp &qp, const posted_request &request, findings &result) {
+    if (request.is_receive || !qp.has_failed)
+        return;
+    // One send may find out when the queue has been flushed, or be of a thread that does not know.
+    constexpr std::size_t MANY = 3;
+    if (++qp.num_sends_since_failure != MANY)
+        return;
+    finding added = make_finding(finding_kind::ERROR_IGNORED, qp,
+                                 std::to_string(MANY) + " sends are posted to " + qp.name +
+                                     " after a completion said: " + ibv_wc_status_str(qp.failure),
+                                 post_of(request));
+    added.events.insert(added.events.end() - 1,
+                        {.description = "that completion was polled", .stack = qp.failure_poll});
+    result.push_back(std::move(added));
+}
+
+void check_capacity(process_books &books, known_qp &qp, const posted_request &request,
+                    findings &result) {
+    check_cq(books.find_cq(request.is_receive ? qp.recv_cq : qp.send_cq), request, result);
+    if (!request.is_receive && qp.max_sends != 0 && qp.sends.size() == qp.max_sends &&
+        qp.num_signaled == 0)
+        result.push_back(
+            make_finding(finding_kind::SEND_QUEUE_STUCK, qp,
+                         "the send queue of " + qp.name + " has " + std::to_string(qp.max_sends) +
+                             " entries, and none of the " + std::to_string(qp.sends.size()) +
+                             " outstanding requests is signaled",
+                         post_of(request)));
+}
+
+} // namespace coherdma::check

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// What the environment asks for: coherdma-check(1).
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+namespace coherdma::check {
+
+struct settings {
+    std::string log_file;          ///< "%p" in it stands for the process's ID
+    std::string suppressions_file; ///< "": none
+    std::size_t max_reports = 1;   ///< of one place; more are only counted
+    int exit_status = 0;           ///< of a process with findings; 0: its own
+    bool report_leaks = false;
+    bool post_stacks = true; ///< keep the stack of each post
+    bool fill = true;        ///< overwrite the members of completions that are undefined
+    std::string problem;     ///< "VARIABLE: 'value' is not ..."; "": none
+};
+
+/// Of a setuid program: the defaults.
+settings read_settings();
+
+} // namespace coherdma::check
