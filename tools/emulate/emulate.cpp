@@ -7,16 +7,14 @@
 #include "command.hpp"
 #include "emulate/log.hpp"
 #include "emulate/report.hpp"
-#include "emulate/run.hpp"
-#include "emulate/run_location.hpp"
+#include "run/location.hpp"
+#include "run/run.hpp"
+#include "run/session.hpp"
 
-#include <cerrno>
 #include <csignal>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <fmt/core.h>
-#include <fstream>
 #include <memory>
 #include <stdexcept>
 
@@ -24,15 +22,16 @@ namespace tools {
 namespace {
 
 using namespace emulate;
+using namespace run;
 namespace fs = std::filesystem;
 
 struct emulate_options {
     std::vector<std::string> modes{"stale"}, options;
     std::string line_size, local_buffers, log_file, output_file, html_file, suppressions_file;
-    std::string lab_driver = "rxe";
+    location_options location;
     int findings_status = FAILED; ///< exit status if there are findings
     bool only_certain = false;
-    bool json = false, forbid_lab = false, force_lab = false;
+    bool json = false;
     std::string program; ///< COMMAND without its arguments
 };
 
@@ -55,33 +54,8 @@ std::string join(const std::vector<std::string> &parts) {
     return text;
 }
 
-/// Opens an output file before the runs, so that an error is reported early.
-std::ofstream open_output(const std::string &path) {
-    std::ofstream file;
-    if (!path.empty())
-        file.open(path, std::ios::trunc);
-    if (!file)
-        throw std::runtime_error("cannot write " + path + ": " + std::strerror(errno));
-    return file;
-}
-
-/// The command line prefix to run in the lab; empty to run on this machine.
-std::vector<std::string> lab_command_prefix(const emulate_options &opts,
-                                            const std::string &log_folder) {
-    if (opts.forbid_lab) {
-        if (!has_device())
-            throw not_available_error(
-                "there is no RDMA device; next: sudo softrdma up, or without --here");
-        return {};
-    }
-    if (!opts.force_lab && has_soft_device())
-        return {};
-    const std::string path = find_softrdma();
-    fmt::print(stderr, "coherdma: {}; running in the lab: softrdma run --driver {}\n",
-               opts.force_lab ? "--lab is set" : "there is no soft device (rxe, siw)",
-               opts.lab_driver);
-    return {path, "run", "--driver", opts.lab_driver, "--write", log_folder};
-}
+constexpr device_need NEED = {
+    .subcommand = "emulate", .device = "soft device (rxe, siw)", .is_met = has_soft_device};
 
 /// Runs the command once in each mode and writes the reports.
 class session {
@@ -90,10 +64,10 @@ class session {
         : opts_(opts)
         , command_(command)
         , drivers_(make_drivers_variable())
-        , prefix_(lab_command_prefix(opts, log_folder_.path()))
-        , log_(open_output(opts.log_file))
-        , output_(open_output(opts.output_file))
-        , html_(open_output(opts.html_file)) {}
+        , prefix_(lab_command_prefix(opts.location, NEED, log_folder_.path()))
+        , log_(opts.log_file)
+        , output_(opts.output_file)
+        , html_(opts.html_file) {}
 
     /// Returns the exit status.
     int run_all() {
@@ -103,14 +77,13 @@ class session {
         const int status =
             runs_.size() < modes.size() ? SIGNAL_STATUS_BASE + stop_signal() : exit_status();
         const std::string text = opts_.json ? as_json(runs_, status) : as_table(runs_);
-        if (opts_.output_file.empty())
+        if (!output_.exists())
             std::fputs(text.c_str(), stdout);
-        else if (!(output_ << text).flush())
-            throw std::runtime_error("cannot write " + opts_.output_file);
-        if (!opts_.log_file.empty() && !log_.flush())
-            throw std::runtime_error("cannot write " + opts_.log_file);
-        if (!opts_.html_file.empty() && !(html_ << as_html(runs_, command_)).flush())
-            throw std::runtime_error("cannot write " + opts_.html_file);
+        output_.write(text);
+        if (html_.exists())
+            html_.write(as_html(runs_, command_));
+        for (output_file *file : {&output_, &log_, &html_})
+            file->flush();
         return status;
     }
 
@@ -144,11 +117,12 @@ class session {
             env["COHERDMA_EMULATE_SUPPRESS"] = fs::absolute(opts_.suppressions_file);
         run_result result;
         result.emulation_mode = mode;
-        result.status = run(build_command(), env);
+        result.status = run_command(build_command(), env);
         read_logs(run_folder, result);
         for (nlohmann::ordered_json finding : result.findings) {
             finding["mode"] = mode;
-            log_ << finding.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
+            log_.write(finding.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) +
+                       "\n");
         }
         runs_.push_back(std::move(result));
     }
@@ -201,9 +175,9 @@ class session {
     const emulate_options &opts_;
     const std::vector<std::string> &command_;
     const std::string drivers_;
-    const temp_folder log_folder_;
+    const temp_folder log_folder_{"coherdma-emulate"};
     const std::vector<std::string> prefix_;
-    std::ofstream log_, output_, html_;
+    output_file log_, output_, html_;
     std::vector<run_result> runs_;
 };
 
@@ -213,27 +187,6 @@ std::string check_mode(const std::string &text) {
         (coherdma::coherency::parse_emulation_mode(text, parsed) && parsed.name != "off"))
         return "";
     return "'" + text + "' is not stale, poison, evict:SEED, passthrough or all";
-}
-
-std::string check_suppressions(const std::string &path) {
-    std::ifstream file(path);
-    std::error_code error;
-    return file && fs::is_regular_file(path, error) ? "" : "cannot read the file " + path;
-}
-
-/// The command and its arguments, unchanged. CLI11 returns unknown options before COMMAND and
-/// everything after "--" as remaining arguments.
-std::vector<std::string> build_arguments(const std::string &program,
-                                         const std::vector<std::string> &remaining) {
-    if (program.empty())
-        throw cli::usage_error("emulate: COMMAND is required");
-    if (!remaining.empty() && remaining.front() != "--")
-        throw cli::usage_error("emulate: " + remaining.front() +
-                               " is not an option; write -- before COMMAND");
-    std::vector<std::string> args = {program};
-    if (!remaining.empty())
-        args.insert(args.end(), remaining.begin() + 1, remaining.end());
-    return args;
 }
 
 int run_session(const emulate_options &opts, const std::vector<std::string> &args) {
@@ -272,7 +225,7 @@ void add_emulate(cli::command &program, int &status) {
         .type_name("WORD");
     command.add_flag("--only-certain", opts->only_certain, "The same as --option certain");
     command.add_option("--suppress", opts->suppressions_file, "Known findings, not to be reported")
-        .check(check_suppressions)
+        .check(check_readable)
         .type_name("FILE");
     command.add_option("--status", opts->findings_status, "Exit status if there are findings (1)")
         .range(0, 255)
@@ -286,13 +239,8 @@ void add_emulate(cli::command &program, int &status) {
         .type_name("FILE");
     command.add_option("--log", opts->log_file, "Write each finding as a line of JSON")
         .type_name("FILE");
-    const auto here_flag =
-        command.add_flag("--here", opts->forbid_lab, "Use this machine's devices, also real ones");
-    command.add_flag("--lab", opts->force_lab, "Use the lab even if there is a soft device")
-        .excludes(here_flag);
-    command.add_option("--driver", opts->lab_driver, "Devices in the lab: rxe, siw or both")
-        .is_member({"rxe", "siw", "both"})
-        .type_name("NAME");
+    add_location_options(command, opts->location, "Use this machine's devices, also real ones",
+                         "Use the lab even if there is a soft device");
     command.add_option("COMMAND", opts->program, "Command to run, with its arguments")
         .required()
         .type_name("[ARGUMENT...]")
@@ -301,7 +249,7 @@ void add_emulate(cli::command &program, int &status) {
     command.footer("Exit status: COMMAND's; if that is 0: 0 no findings, 1 findings, 77 nothing\n"
                    "was emulated. See coherdma-emulate(7).");
     command.callback([command, opts, &status] {
-        status = run_session(*opts, build_arguments(opts->program, command.remaining()));
+        status = run_session(*opts, build_arguments("emulate", opts->program, command.remaining()));
     });
 }
 

@@ -3,21 +3,16 @@
 #include "emulate/log.hpp"
 
 #include "emulate/timeline.hpp"
+#include "run/session.hpp"
 
 #include <algorithm>
-#include <charconv>
-#include <filesystem>
-#include <fstream>
 #include <numeric>
 #include <sstream>
-#include <stdexcept>
-#include <string_view>
 #include <tuple>
 
 namespace tools::emulate {
 namespace {
 
-namespace fs = std::filesystem;
 using json = nlohmann::ordered_json;
 
 template <auto Field>
@@ -151,24 +146,9 @@ void read_log(const std::string &text, long pid, run_result &run) {
 }
 
 /// Each process of the run wrote a file PID.json.
-void read_logs(const std::string &folder, run_result &run) {
-    std::map<long, fs::path> files; // ordered by PID, which is mostly the order of their start
-    for (const auto &entry : fs::directory_iterator(folder)) {
-        const std::string name = entry.path().filename();
-        long pid = 0;
-        const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
-        if (error == std::errc{} && end == std::string_view(".json"))
-            files[pid] = entry.path();
-    }
-    for (const auto &[pid, file] : files) {
-        std::ifstream stream(file, std::ios::binary);
-        std::ostringstream text;
-        if (stream.peek() != std::ifstream::traits_type::eof())
-            text << stream.rdbuf();
-        if (stream.bad() || text.fail())
-            throw std::runtime_error("cannot read " + file.string());
-        read_log(text.str(), pid, run);
-    }
+void read_logs(const std::string &folder, run_result &result) {
+    for (const auto &[pid, file] : run::list_process_logs(folder))
+        read_log(run::read_file(file), pid, result);
 }
 
 /// Findings with the same key are probably fixed by the same change. The length of a request may
@@ -204,6 +184,15 @@ std::vector<code_location> group_findings(const std::vector<run_result> &runs) {
             return is_certain != other_is_certain ? is_certain : a.num_findings > b.num_findings;
         });
     return locations;
+}
+
+std::vector<std::string> frames_of(const std::vector<code_location> &locations) {
+    std::vector<std::string> frames;
+    for (const code_location &location : locations)
+        for (const auto *stack :
+             {&location.request_stack, &location.sync_stack, &location.registration_stack})
+            frames.insert(frames.end(), stack->begin(), stack->end());
+    return frames;
 }
 
 std::string describe_doubts(const code_location &location) {

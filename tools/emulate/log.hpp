@@ -72,7 +72,7 @@ struct code_location {
 /// incomplete.
 void read_log(const std::string &text, long pid, run_result &run);
 /// Reads all files PID.json of a folder.
-void read_logs(const std::string &folder, run_result &run);
+void read_logs(const std::string &folder, run_result &result);
 
 /// Why the findings of a location that are possible are not certain: "the bytes were the same this
 /// time"; and how many they are, unless all are.
@@ -80,5 +80,8 @@ std::string describe_doubts(const code_location &);
 
 /// Groups findings by code location: those with certain findings first, then the most frequent.
 std::vector<code_location> group_findings(const std::vector<run_result> &runs);
+
+/// All frames of their stacks.
+std::vector<std::string> frames_of(const std::vector<code_location> &);
 
 } // namespace tools::emulate

@@ -2,11 +2,11 @@
 //
 // The report as a page of HTML.
 
-#include "emulate/debug_info.hpp"
 #include "emulate/report.hpp"
 #include "emulate/timeline.hpp"
 #include "html.hpp"
 #include "reports/source.hpp"
+#include "run/source_html.hpp"
 
 #include <algorithm>
 #include <fmt/core.h>
@@ -52,9 +52,6 @@ p, .legend { overflow-wrap: anywhere; } dd, dt { padding: .1rem 0; } dd code { d
 .part.dirty { background: var(--color1); color: var(--back); }
 .part.stale { background: var(--color2); color: var(--back); }
 .part.conflict { background: var(--color4); color: var(--back); }
-pre { margin: 0; padding: .6rem 0; font: .84rem/1.5 ui-monospace, monospace; min-width: max-content; }
-pre span { display: block; padding: 0 .9rem; } pre b { color: var(--soft); font-weight: 400; }
-pre .hit { background: color-mix(in srgb, var(--bad) 16%, transparent); }
 @media (max-width: 640px) { body { padding: 1.4rem .8rem 2rem; }
   .timeline li { grid-template-columns: minmax(0, 1fr); } dl { grid-template-columns: 1fr; }
   dd { margin: 0 0 .5rem; } }
@@ -219,18 +216,16 @@ std::string format_excerpt(source_files &files, const source_frame &first,
     const bool is_one_part = first.file == second.file && last_line - first_line <= MAX_DISTANCE;
     std::string html;
     const auto add_lines = [&](const std::string &file, int begin, int end) {
-        std::string lines;
-        for (int line = std::max(begin, 1); line <= end; ++line) {
-            if (!files.has_line(file, line))
-                continue;
-            const bool is_hit = (file == first.file && line == first.line) ||
-                                (file == second.file && line == second.line);
-            lines += fmt::format("<span{}><b>{:5} </b>{}</span>", is_hit ? " class=hit" : "", line,
-                                 escape_html(files.line(file, line)));
-        }
+        std::vector<std::pair<int, std::string>> lines;
+        std::vector<int> hits;
+        for (int line = std::max(begin, 1); line <= end; ++line)
+            if (files.has_line(file, line))
+                lines.emplace_back(line, files.line(file, line));
+        for (const source_frame *frame : {&first, &second})
+            if (frame->file == file)
+                hits.push_back(frame->line);
         if (!lines.empty())
-            html += "<h3>" + escape_html(file) + "</h3>\n<div class=\"scroll\"><pre>" + lines +
-                    "</pre></div>\n";
+            html += "<h3>" + escape_html(file) + "</h3>\n" + run::format_source_lines(lines, hits);
     };
     if (is_one_part) {
         add_lines(first.file, first_line - CONTEXT, last_line + CONTEXT);
@@ -261,15 +256,8 @@ std::string format_insert(const json &finding, source_files &files) {
 std::string format_term(const char *name, const std::string &text, const json &stack,
                         source_files &files) {
     std::string html = std::string("<dt>") + name + "</dt><dd>" + escape_html(text);
-    for (const std::string frame_text : stack) {
-        const source_frame frame = parse_frame(frame_text);
-        html += frame.file.empty()
-                    ? "<code>" + escape_html(frame_text) + "</code>"
-                    : fmt::format("<code title=\"{}\">{} ({}:{})<span class=soft> {}</span></code>",
-                                  escape_html(frame.file), escape_html(frame.function),
-                                  escape_html(base_name(frame.file)), frame.line,
-                                  escape_html(trim(files.line(frame.file, frame.line))));
-    }
+    for (const std::string frame : stack)
+        html += run::format_frame(frame, files);
     return html + "</dd>\n";
 }
 
@@ -380,20 +368,11 @@ constexpr const char *LEGEND =
     "The CPU's stores and the arrival of data are not seen: they are inferred, between two events, "
     "from the state in which the later one found the lines.</p>\n";
 
-std::string format_files_without_lines(const std::vector<code_location> &locations) {
-    std::string html;
-    for (const file_without_lines &file : files_without_lines(locations))
-        html += "<dt>" + escape_html(base_name(file.path)) + "</dt><dd>" + escape_html(file.fix) +
-                "</dd>\n";
-    return html.empty()
-               ? ""
-               : "<footer><p>Source lines are missing for</p><dl>\n" + html + "</dl></footer>\n";
-}
-
 } // namespace
 
 std::string as_html(const std::vector<run_result> &runs, const std::vector<std::string> &command) {
-    std::string html = begin_page("Missing syncs", PAGE_STYLE) + "<p class=soft><code>";
+    std::string html = begin_page("Missing syncs", std::string(run::SOURCE_STYLE) + PAGE_STYLE) +
+                       "<p class=soft><code>";
     for (const std::string &word : command)
         html += escape_html(word.find(' ') != std::string::npos ? "'" + word + "' " : word + " ");
     html += "</code></p>\n" + format_runs(runs);
@@ -403,7 +382,7 @@ std::string as_html(const std::vector<run_result> &runs, const std::vector<std::
     for (const code_location &location : locations)
         html += format_location(location, ++number, files);
     html += locations.empty() ? "<p>No findings.</p>\n" : LEGEND;
-    return html + format_files_without_lines(locations) + "</body></html>\n";
+    return html + run::format_files_without_lines(frames_of(locations)) + "</body></html>\n";
 }
 
 } // namespace tools::emulate

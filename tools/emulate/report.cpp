@@ -2,8 +2,8 @@
 
 #include "emulate/report.hpp"
 
-#include "emulate/debug_info.hpp"
 #include "emulate/timeline.hpp"
+#include "run/debug_info.hpp"
 #include "text.hpp"
 
 #include <algorithm>
@@ -12,6 +12,8 @@
 namespace tools::emulate {
 namespace {
 
+using run::file_without_lines;
+using run::files_without_lines;
 using json = nlohmann::ordered_json;
 
 constexpr std::size_t WIDTH = 79;
@@ -185,7 +187,7 @@ std::string as_table(const std::vector<run_result> &runs) {
     const std::vector<code_location> locations = group_findings(runs);
     for (const code_location &location : locations)
         text += format_location(location);
-    return text + format_files_without_lines(files_without_lines(locations));
+    return text + format_files_without_lines(files_without_lines(frames_of(locations)));
 }
 
 std::string as_json(const std::vector<run_result> &runs, int status) {
@@ -197,7 +199,7 @@ std::string as_json(const std::vector<run_result> &runs, int status) {
     for (const code_location &entry : locations)
         report["places"].push_back(to_json(entry));
     report["without_lines"] = json::array();
-    for (const file_without_lines &file : files_without_lines(locations))
+    for (const file_without_lines &file : files_without_lines(frames_of(locations)))
         report["without_lines"].push_back(
             {{"file", file.path},
              {"package", file.package.empty() ? json(nullptr) : json(file.package)},

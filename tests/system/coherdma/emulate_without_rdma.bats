@@ -45,7 +45,7 @@ teardown() { [[ -z $(find "$TMPDIR" -maxdepth 1 -name 'coherdma-emulate.*') ]]; 
 
 @test "without the provider: status 77 and a suggestion" {
     COHERDMA_PROVIDER=/nowhere/libcoherdma-rdmav34.so run -77 --separate-stderr "$tool" emulate -- true
-    [[ $stderr == *'cannot read the emulation /nowhere/libcoherdma-observers-rdmav34.so: No such file'*'next: install it'* ]]
+    [[ $stderr == *'cannot read /nowhere/libcoherdma-observers-rdmav34.so: No such file'*'next: install it'* ]]
     COHERDMA_PROVIDER=libcoherdma-rdmav34.so run -77 --separate-stderr "$tool" emulate -- true
     [[ $stderr == *'requires an absolute path'* ]]
 }

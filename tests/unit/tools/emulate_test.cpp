@@ -4,8 +4,8 @@
 // JSON.
 
 #include "../cmocka.hpp"
-#include "emulate/debug_info.hpp"
 #include "emulate/report.hpp"
+#include "run/debug_info.hpp"
 
 #include <cstdint>
 #include <cstring>
@@ -238,7 +238,7 @@ void files_without_source_lines_are_named_once(void **) {
     location.request_stack = {"post (/src/a.c:12)", "main (/nonexistent/it's+0x12)"};
     location.sync_stack = {"?? (/nonexistent/it's+0x99)", "?? (0x12)", "f (./misc/x.c:1)"};
     location.registration_stack = {"?? (/usr/bin/env+0x1)"};
-    const auto files = files_without_lines({location});
+    const auto files = tools::run::files_without_lines(frames_of({location}));
     assert_int_equal(files.size(), 2);
     assert_string_equal(files[0].path.c_str(), "/nonexistent/it's");
     assert_string_equal(files[0].package.c_str(), "");

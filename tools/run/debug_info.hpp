@@ -3,12 +3,10 @@
 // Files without debug information, whose functions are named without source lines.
 #pragma once
 
-#include "emulate/log.hpp"
-
 #include <string>
 #include <vector>
 
-namespace tools::emulate {
+namespace tools::run {
 
 struct file_without_lines {
     std::string path;
@@ -16,8 +14,8 @@ struct file_without_lines {
     std::string fix;     ///< "install rdmacm-utils-dbgsym"
 };
 
-/// The files that the stacks name without source lines, sorted by path. Asks the distribution for
-/// their packages.
-std::vector<file_without_lines> files_without_lines(const std::vector<code_location> &locations);
+/// The programs and libraries that these frames name without source lines, sorted by path. Asks the
+/// distribution for their packages.
+std::vector<file_without_lines> files_without_lines(const std::vector<std::string> &frames);
 
-} // namespace tools::emulate
+} // namespace tools::run

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 
-#include "emulate/run.hpp"
+#include "run/run.hpp"
 
 #include <array>
 #include <cerrno>
@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-namespace tools::emulate {
+namespace tools::run {
 namespace {
 
 constexpr std::array SIGNALS = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
@@ -119,7 +119,8 @@ int signal_forwarder::last_signal() noexcept {
 }
 
 /// Runs the command to its end; returns the exit status that a shell would have.
-int run(const std::vector<std::string> &args, const std::map<std::string, std::string> &env) {
+int run_command(const std::vector<std::string> &args,
+                const std::map<std::string, std::string> &env) {
     const int error = spawn_command(args, env);
     if (error == EINTR)
         return SIGNAL_STATUS_BASE + received_signal;
@@ -143,4 +144,4 @@ int run(const std::vector<std::string> &args, const std::map<std::string, std::s
     return WIFSIGNALED(status) ? SIGNAL_STATUS_BASE + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-} // namespace tools::emulate
+} // namespace tools::run

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace tools::emulate {
+namespace tools::run {
 
 /// While it exists, SIGINT, SIGTERM, SIGHUP and SIGQUIT are forwarded to the command, except those
 /// from the terminal, which the command receives itself.
@@ -28,6 +28,7 @@ inline constexpr int SIGNAL_STATUS_BASE = 128;
 /// Runs the command; returns its exit status as shells do: SIGNAL_STATUS_BASE plus the signal, 127
 /// if the program does not exist, 126 if it cannot be executed. Variables with an empty value are
 /// unset.
-int run(const std::vector<std::string> &args, const std::map<std::string, std::string> &env);
+int run_command(const std::vector<std::string> &args,
+                const std::map<std::string, std::string> &env);
 
-} // namespace tools::emulate
+} // namespace tools::run

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 
-#include "emulate/debug_info.hpp"
+#include "run/debug_info.hpp"
 
 #include <array>
 #include <cstdio>
@@ -8,7 +8,7 @@
 #include <set>
 #include <string_view>
 
-namespace tools::emulate {
+namespace tools::run {
 namespace {
 
 constexpr std::string_view USR = "/usr";
@@ -61,19 +61,15 @@ file_without_lines find_debug_info_fix(const std::string &path) {
 
 } // namespace
 
-/// The programs and libraries in the stacks whose frames have no source lines.
-std::vector<file_without_lines> files_without_lines(const std::vector<code_location> &locations) {
+std::vector<file_without_lines> files_without_lines(const std::vector<std::string> &frames) {
     std::set<std::string> paths;
-    for (const code_location &location : locations)
-        for (const auto *stack :
-             {&location.request_stack, &location.sync_stack, &location.registration_stack})
-            for (const std::string &frame : *stack)
-                if (std::string path = file_of_frame(frame); !path.empty())
-                    paths.insert(std::move(path));
+    for (const std::string &frame : frames)
+        if (std::string path = file_of_frame(frame); !path.empty())
+            paths.insert(std::move(path));
     std::vector<file_without_lines> files;
     for (const std::string &path : paths)
         files.push_back(find_debug_info_fix(path));
     return files;
 }
 
-} // namespace tools::emulate
+} // namespace tools::run
