@@ -32,6 +32,26 @@ std::vector<std::string> tools::wrap_text(std::string_view text, std::size_t wid
     return lines;
 }
 
+std::string tools::format_entry(std::string_view name, const std::vector<std::string> &lines) {
+    constexpr std::size_t WIDTH = 79, INDENT = 14, MARGIN = 2;
+    std::string text;
+    for (const std::string &line : lines)
+        for (const std::string &part : wrap_text(make_printable(line), WIDTH - INDENT)) {
+            std::string start(text.empty() ? MARGIN : INDENT, ' ');
+            if (text.empty())
+                start += name;
+            start.resize(std::max(start.size() + (text.empty() ? 1U : 0U), INDENT), ' ');
+            text += start + part + "\n";
+        }
+    return text;
+}
+
+std::string tools::shorten_frame(std::string frame) {
+    if (const std::size_t path = frame.find(" (/"); path != std::string::npos)
+        frame.erase(path + 2, frame.rfind('/') + 1 - (path + 2));
+    return frame;
+}
+
 std::string tools::make_printable(std::string text) {
     constexpr char C1_LEAD = '\xc2'; // U+0080 to U+009F are C2 80 to C2 9F in UTF-8
     constexpr unsigned char C1_END = 0xa0;

@@ -12,18 +12,10 @@
 namespace tools::emulate {
 namespace {
 
-using run::file_without_lines;
-using run::files_without_lines;
+using tools::format_entry;
 using json = nlohmann::ordered_json;
 
 constexpr std::size_t WIDTH = 79;
-
-/// Removes the directories of the file: "main (mailbox.c:120)", "main (rping+0x34)".
-std::string shorten_frame(std::string frame) {
-    if (const std::size_t path = frame.find(" (/"); path != std::string::npos)
-        frame.erase(path + 2, frame.rfind('/') + 1 - (path + 2));
-    return frame;
-}
 
 /// Lines of words in 79 columns.
 std::string format_wrapped(const std::string &text, const std::string &indent) {
@@ -76,19 +68,12 @@ std::string format_region(const code_location &location) {
                : fmt::format("{} regions; {}", location.regions.size(), name);
 }
 
-/// A name and, in a column beside it, the lines and the frames of a stack.
+/// As tools::format_entry(), with the frames of a stack.
 std::string format_entry(const char *name, std::vector<std::string> lines,
-                         const std::vector<std::string> &frames = {}) {
+                         const std::vector<std::string> &frames) {
     for (const std::string &frame : frames)
         lines.push_back(shorten_frame(frame));
-    std::string text;
-    const std::string indent(14, ' ');
-    for (const std::string &entry : lines)
-        for (const std::string &wrapped_line :
-             wrap_text(make_printable(entry), WIDTH - indent.size()))
-            text += fmt::format("{}{}\n", text.empty() ? fmt::format("  {:<12}", name) : indent,
-                                wrapped_line);
-    return text;
+    return format_entry(name, lines);
 }
 
 std::string format_counts(const code_location &location) {
@@ -117,13 +102,6 @@ std::string format_location(const code_location &location) {
     return text + format_entry("registered", {}, location.registration_stack) +
            format_entry("times", {format_counts(location)}) +
            format_entry("suppress", {location.suppression});
-}
-
-std::string format_files_without_lines(const std::vector<file_without_lines> &files) {
-    std::string text = files.empty() ? "" : "\nsource lines are missing for\n";
-    for (const file_without_lines &file : files)
-        text += format_entry(file.path.substr(file.path.rfind('/') + 1).c_str(), {file.fix});
-    return text;
 }
 
 json to_json(const process &p) {
@@ -187,7 +165,7 @@ std::string as_table(const std::vector<run_result> &runs) {
     const std::vector<code_location> locations = group_findings(runs);
     for (const code_location &location : locations)
         text += format_location(location);
-    return text + format_files_without_lines(files_without_lines(frames_of(locations)));
+    return text + run::list_files_without_lines(frames_of(locations));
 }
 
 std::string as_json(const std::vector<run_result> &runs, int status) {
@@ -199,7 +177,7 @@ std::string as_json(const std::vector<run_result> &runs, int status) {
     for (const code_location &entry : locations)
         report["places"].push_back(to_json(entry));
     report["without_lines"] = json::array();
-    for (const file_without_lines &file : files_without_lines(frames_of(locations)))
+    for (const run::file_without_lines &file : run::files_without_lines(frames_of(locations)))
         report["without_lines"].push_back(
             {{"file", file.path},
              {"package", file.package.empty() ? json(nullptr) : json(file.package)},

@@ -2,6 +2,8 @@
 
 #include "run/debug_info.hpp"
 
+#include "text.hpp"
+
 #include <array>
 #include <cstdio>
 #include <memory>
@@ -70,6 +72,13 @@ std::vector<file_without_lines> files_without_lines(const std::vector<std::strin
     for (const std::string &path : paths)
         files.push_back(find_debug_info_fix(path));
     return files;
+}
+
+std::string list_files_without_lines(const std::vector<std::string> &frames) {
+    std::string text;
+    for (const file_without_lines &file : files_without_lines(frames))
+        text += format_entry(file.path.substr(file.path.rfind('/') + 1), {file.fix});
+    return text.empty() ? "" : "\nsource lines are missing for\n" + text;
 }
 
 } // namespace tools::run

@@ -18,4 +18,7 @@ struct file_without_lines {
 /// distribution for their packages.
 std::vector<file_without_lines> files_without_lines(const std::vector<std::string> &frames);
 
+/// The same as text, after an empty line; "" if there are none.
+std::string list_files_without_lines(const std::vector<std::string> &frames);
+
 } // namespace tools::run

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+
+#include "check/log.hpp"
+
+#include "run/session.hpp"
+
+#include <algorithm>
+#include <sstream>
+#include <tuple>
+
+namespace tools::check {
+namespace {
+
+using json = nlohmann::ordered_json;
+
+template <auto Field>
+std::size_t sum(const std::vector<process> &processes) noexcept {
+    std::size_t total = 0;
+    for (const process &p : processes)
+        total += p.*Field;
+    return total;
+}
+
+bool is_error(const json &finding) {
+    return finding.at("level") != "warning";
+}
+
+/// How many of these findings were logged as errors, or as warnings.
+std::size_t count_logged(const std::vector<json> &findings, bool counts_errors) noexcept {
+    return static_cast<std::size_t>(
+        std::count_if(findings.begin(), findings.end(),
+                      [&](const json &finding) { return is_error(finding) == counts_errors; }));
+}
+
+/// Throws unless it is a text, or null if that is permitted.
+void check_text(const json &value, bool may_be_null = false) {
+    if (!may_be_null || !value.is_null())
+        std::ignore = value.get<std::string>();
+}
+
+/// The call of a finding or of an event.
+void check_call(const json &call) {
+    check_text(call.at("function"), true);
+    check_text(call.at("file"), true);
+    if (!call.at("line").is_null())
+        std::ignore = call.at("line").get<int>();
+}
+
+/// Throws if a member that the reports use is missing or of another type.
+void check_finding(const json &finding) {
+    for (const char *member : {"kind", "level", "device", "title", "why", "fix", "suppression"})
+        check_text(finding.at(member));
+    if (const json &place = finding.at("place"); !place.is_null()) {
+        check_call(place);
+        for (const json &line : place.at("source")) {
+            std::ignore = line.at("line").get<int>();
+            check_text(line.at("text"));
+        }
+    }
+    for (const json &event : finding.at("events")) {
+        check_text(event.at("description"));
+        check_call(event);
+        for (const json &frame : event.at("stack"))
+            check_text(frame);
+    }
+    std::ignore = finding.at("repeated").get<std::size_t>();
+    std::ignore = finding.at("suppressed").get<bool>();
+    std::ignore = finding.at("pid").get<long>();
+    std::ignore = finding.at("time").get<double>();
+}
+
+/// All of it or nothing is added.
+void add_summary(const json &summary, process &p, run_result &result) {
+    process sums = p;
+    sums.complete = true;
+    sums.errors += summary.at("errors").get<std::size_t>();
+    sums.warnings += summary.at("warnings").get<std::size_t>();
+    sums.suppressed += summary.at("suppressed").get<std::size_t>();
+    sums.repeated += summary.at("repeated").get<std::size_t>();
+    const auto by_kind = summary.at("by_kind").get<std::map<std::string, std::size_t>>();
+    for (const auto &[kind, count] : by_kind)
+        result.by_kind[kind] += count;
+    p = sums;
+}
+
+/// Adds a line of the process's log: its summary, or a finding.
+void add_record(json record, process &p, run_result &result) {
+    if (record.contains("summary")) {
+        add_summary(record.at("summary"), p, result);
+    } else if (check_finding(record); !record.at("suppressed").get<bool>()) {
+        result.findings.push_back(std::move(record));
+    }
+}
+
+/// The first frame of the finding's last event, which is the wrong call, unless its place is known.
+std::string place_of(const json &finding) {
+    if (const json &place = finding.at("place");
+        !place.is_null() && !place.at("file").is_null() && !place.at("line").is_null())
+        return frame_of(place);
+    if (const json &events = finding.at("events"); !events.empty())
+        if (const json &stack = events.back().at("stack"); !stack.empty())
+            return stack.front().get<std::string>();
+    return finding.at("place").is_null() ? "" : frame_of(finding.at("place"));
+}
+
+} // namespace
+
+bool run_result::has_all_summaries() const noexcept {
+    return std::all_of(processes.begin(), processes.end(),
+                       [](const process &p) { return p.complete; });
+}
+std::size_t run_result::num_errors() const noexcept {
+    return std::max(sum<&process::errors>(processes), count_logged(findings, true));
+}
+std::size_t run_result::num_warnings() const noexcept {
+    return std::max(sum<&process::warnings>(processes), count_logged(findings, false));
+}
+std::size_t run_result::num_suppressed() const noexcept {
+    return sum<&process::suppressed>(processes);
+}
+std::size_t run_result::num_repeated() const noexcept {
+    return sum<&process::repeated>(processes);
+}
+
+std::string frame_of(const json &place) {
+    const json &function = place.at("function"), &file = place.at("file");
+    std::string frame = function.is_null() ? "??" : function.get<std::string>();
+    if (!file.is_null())
+        frame +=
+            " (" + file.get<std::string>() +
+            (place.at("line").is_null() ? "" : ":" + std::to_string(place.at("line").get<int>())) +
+            ")";
+    return frame;
+}
+
+void read_log(const std::string &text, long pid, run_result &result) {
+    process p;
+    p.pid = pid;
+    bool is_valid = true;
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+        try {
+            add_record(json::parse(line), p, result);
+        } catch (const json::exception &) {
+            is_valid = false;
+        }
+    }
+    p.complete = p.complete && is_valid;
+    result.processes.push_back(p);
+}
+
+void read_logs(const std::string &folder, run_result &result) {
+    for (const auto &[pid, file] : run::list_process_logs(folder))
+        read_log(run::read_file(file), pid, result);
+}
+
+std::vector<finding_place> group_findings(const run_result &result) {
+    std::vector<finding_place> places;
+    for (const json &finding : result.findings) {
+        const std::string kind = finding.at("kind"), frame = place_of(finding);
+        auto it = std::find_if(places.begin(), places.end(), [&](const finding_place &place) {
+            return place.kind == kind && place.frame == frame;
+        });
+        if (it == places.end())
+            it = places.insert(it, {.kind = kind,
+                                    .is_error = is_error(finding),
+                                    .frame = frame,
+                                    .title = finding.at("title"),
+                                    .suppression = finding.at("suppression"),
+                                    .devices = {},
+                                    .findings = {}});
+        it->devices.insert(finding.at("device").get<std::string>());
+        it->num_findings += 1 + finding.at("repeated").get<std::size_t>();
+        it->findings.push_back(&finding);
+    }
+    std::stable_sort(
+        places.begin(), places.end(), [](const finding_place &a, const finding_place &b) {
+            return a.is_error != b.is_error ? a.is_error : a.num_findings > b.num_findings;
+        });
+    return places;
+}
+
+std::vector<std::string> frames_of(const run_result &result) {
+    std::vector<std::string> frames;
+    for (const json &finding : result.findings)
+        for (const json &event : finding.at("events"))
+            for (const json &frame : event.at("stack"))
+                frames.push_back(frame);
+    return frames;
+}
+
+} // namespace tools::check

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// The report as a page of HTML.
+
+#include "check/report.hpp"
+#include "html.hpp"
+#include "run/source_html.hpp"
+
+#include <fmt/core.h>
+
+namespace tools::check {
+namespace {
+
+using namespace coherdma::reports;
+using json = nlohmann::ordered_json;
+
+constexpr const char *PAGE_STYLE = R"(
+:root { --warn: #8a6100; } @media (prefers-color-scheme: dark) { :root { --warn: #e8c15a; } }
+h2 { border-top: 1px solid var(--line); padding-top: 1.6rem; overflow-wrap: anywhere; }
+h3 { font-size: 1rem; margin: 1.4rem 0 .4rem; overflow-wrap: anywhere; } p { overflow-wrap: anywhere; }
+.about { display: flex; flex-wrap: wrap; gap: .3rem .9rem; align-items: center; margin: .2rem 0 .8rem; }
+.level { border: 1px solid; border-radius: 4px; padding: 0 .5rem; font-size: .85rem; font-weight: 650; }
+.error { color: var(--bad); } .warning-level { color: var(--warn); }
+.sums { display: flex; flex-wrap: wrap; gap: .3rem 1.6rem; padding: .7rem 1rem; margin: 1rem 0; }
+.sums b { font-size: 1.15rem; }
+.history { list-style: none; padding: .9rem 1rem .4rem; margin: .4rem 0 1rem; }
+.history li { position: relative; padding: 0 0 .9rem 1.8rem; }
+.history li::before { content: ""; position: absolute; left: .3rem; top: .45rem; width: .6rem;
+  height: .6rem; border-radius: 50%; border: 2px solid var(--color2); background: var(--card); }
+.history li:not(:last-child)::after { content: ""; position: absolute; left: .65rem; top: 1.15rem;
+  bottom: -.4rem; border-left: 2px solid var(--line); }
+.history .wrong::before { border-color: var(--bad); background: var(--bad); }
+.history .wrong > b { color: var(--bad); }
+.history code { display: block; font-size: .86rem; overflow-wrap: anywhere; }
+.history details { margin: 0; } .history summary { font-size: .88rem; margin: .1rem 0; }
+.contents { padding-left: 1.6rem; } .contents li { padding: .15rem 0; overflow-wrap: anywhere; }
+.contents a { color: inherit; }
+@media (max-width: 640px) { body { padding: 1.4rem .8rem 2rem; } }
+)";
+
+std::string level_class(const finding_place &place) {
+    return place.is_error ? "error" : "warning-level";
+}
+
+/// The calls of a stack with their source lines: the program's first one, and its callers folded.
+std::string format_stack(const json &event, source_files &files) {
+    const json &stack = event.at("stack");
+    if (stack.empty())
+        return event.at("function").is_null() && event.at("file").is_null()
+                   ? ""
+                   : run::format_frame(frame_of(event), files);
+    std::string html = run::format_frame(stack.front(), files);
+    if (stack.size() == 1)
+        return html;
+    html += "<details><summary>called by</summary>";
+    for (auto frame = stack.begin() + 1; frame != stack.end(); ++frame)
+        html += run::format_frame(*frame, files);
+    return html + "</details>";
+}
+
+/// What happened to the object, oldest first; the last event is the wrong call.
+std::string format_history(const json &finding, source_files &files) {
+    const json &events = finding.at("events");
+    if (events.empty())
+        return "";
+    std::string html = "<h3>What happened</h3>\n<ol class=\"history card\">\n";
+    std::size_t number = 0;
+    for (const json &event : events)
+        html += fmt::format(
+            "<li{}><b>{}</b>{}</li>\n", ++number == events.size() ? " class=wrong" : "",
+            escape_html(event.at("description").get<std::string>()), format_stack(event, files));
+    return html + "</ol>\n";
+}
+
+/// The source that the finding has, with the line of the wrong call marked.
+std::string format_source(const json &place) {
+    if (place.is_null() || place.at("source").empty())
+        return "";
+    std::vector<std::pair<int, std::string>> lines;
+    for (const json &line : place.at("source"))
+        lines.emplace_back(line.at("line").get<int>(), line.at("text").get<std::string>());
+    const std::string title = place.at("file").is_null() ? "" : place.at("file").get<std::string>();
+    return "<h3>" + escape_html(title) + "</h3>\n" +
+           run::format_source_lines(lines,
+                                    {place.at("line").is_null() ? 0 : place.at("line").get<int>()});
+}
+
+std::string format_circumstances(const json &finding) {
+    return fmt::format("<p class=soft>Process {}, device {}, {:.6f} s after its first device was "
+                       "opened.</p>\n",
+                       finding.at("pid").get<long>(),
+                       escape_html(finding.at("device").get<std::string>()),
+                       finding.at("time").get<double>());
+}
+
+/// The other findings of a place, folded: each has its object, and so its history.
+std::string format_others(const finding_place &place, source_files &files) {
+    if (place.findings.size() == 1)
+        return "";
+    std::string html =
+        fmt::format("<details><summary>{} more here</summary>\n", place.findings.size() - 1);
+    for (auto finding = place.findings.begin() + 1; finding != place.findings.end(); ++finding)
+        html += "<h3>" + escape_html((*finding)->at("title").get<std::string>()) + "</h3>\n" +
+                format_circumstances(**finding) + format_history(**finding, files);
+    return html + "</details>\n";
+}
+
+/// "x.c:120 in main"
+std::string describe_place(const finding_place &place) {
+    const source_frame frame = parse_frame(place.frame);
+    return frame.file.empty()
+               ? place.frame
+               : fmt::format("{}:{} in {}", base_name(frame.file), frame.line, frame.function);
+}
+
+/// A section for a place, with its first finding.
+std::string format_place(const finding_place &place, std::size_t number, source_files &files) {
+    const json &finding = *place.findings.front();
+    std::string devices;
+    for (const std::string &device : place.devices)
+        devices += (devices.empty() ? "" : ", ") + device;
+    std::string html = fmt::format(
+        "<h2 id=place{}>{}. {}</h2>\n<div class=about><span class=\"level {}\">{}</span>"
+        "<code>{}</code><code>{}</code><span class=soft>{}{}</span></div>\n<p>{}</p>\n",
+        number, number, escape_html(place.title), level_class(place),
+        place.is_error ? "error" : "warning", escape_html(place.kind),
+        escape_html(describe_place(place)), escape_html(devices),
+        place.num_findings > 1 ? fmt::format(", {} times", place.num_findings) : "",
+        escape_html(finding.at("why").get<std::string>()));
+    return html + format_source(finding.at("place")) + format_history(finding, files) +
+           "<h3>What to do</h3>\n<p>" + escape_html(finding.at("fix").get<std::string>()) +
+           "</p>\n<p class=soft>To suppress it: <code>" + escape_html(place.suppression) +
+           "</code></p>\n" + format_circumstances(finding) + format_others(place, files);
+}
+
+std::string format_sums(const run_result &result) {
+    const struct {
+        const char *name;
+        std::size_t value;
+    } sums[] = {{"errors", result.num_errors()},
+                {"warnings", result.num_warnings()},
+                {"repeated", result.num_repeated()},
+                {"suppressed", result.num_suppressed()},
+                {"processes", result.processes.size()}};
+    std::string html = "<div class=\"card sums\">";
+    for (const auto &sum : sums)
+        html +=
+            fmt::format("<span><b>{}</b> <span class=soft>{}</span></span>", sum.value, sum.name);
+    return html + "</div>\n";
+}
+
+/// Processes whose findings can be missing.
+std::string format_incomplete(const run_result &result) {
+    std::string html;
+    if (!result.was_checked())
+        html = "<p class=warning>Nothing was checked: no process opened an RDMA device.</p>\n";
+    for (const process &p : result.processes)
+        if (!p.complete)
+            html += fmt::format("<p class=warning>Process {} ended without a summary: findings can "
+                                "be missing.</p>\n",
+                                p.pid);
+    return html;
+}
+
+/// Links to the sections.
+std::string format_contents(const std::vector<finding_place> &places) {
+    if (places.size() < 2)
+        return "";
+    std::string html = "<ol class=contents>\n";
+    std::size_t number = 0;
+    for (const finding_place &place : places)
+        html += fmt::format("<li><a href=#place{}>{}</a> <code class={}>{}</code> "
+                            "<span class=soft>{}</span></li>\n",
+                            ++number, escape_html(place.title), level_class(place),
+                            escape_html(place.kind), escape_html(describe_place(place)));
+    return html + "</ol>\n";
+}
+
+} // namespace
+
+std::string as_html(const run_result &result, const std::vector<std::string> &command) {
+    std::string html = begin_page("Misuse of verbs", std::string(run::SOURCE_STYLE) + PAGE_STYLE) +
+                       "<p class=soft><code>";
+    for (const std::string &word : command)
+        html += escape_html(word.find(' ') != std::string::npos ? "'" + word + "' " : word + " ");
+    html += "</code></p>\n" + format_sums(result) + format_incomplete(result);
+    const std::vector<finding_place> places = group_findings(result);
+    html += format_contents(places);
+    source_files files;
+    std::size_t number = 0;
+    for (const finding_place &place : places)
+        html += format_place(place, ++number, files);
+    if (places.empty())
+        html += "<p>No findings.</p>\n";
+    return html + run::format_files_without_lines(frames_of(result)) + "</body></html>\n";
+}
+
+} // namespace tools::check
