@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// coherdma check --html: the page.
+
+#include "../cmocka.hpp"
+#include "check/report.hpp"
+#include "check_findings.hpp"
+
+#include <filesystem>
+#include <fstream>
+
+using namespace tools::check;
+using namespace check_findings;
+
+namespace {
+
+void assert_contains(const std::string &text, const std::string &part) {
+    if (text.find(part) == std::string::npos)
+        fail_msg("\"%s\" is not in:\n%s", part.c_str(), text.c_str());
+}
+
+void assert_lacks(const std::string &text, const std::string &part) {
+    if (text.find(part) != std::string::npos)
+        fail_msg("\"%s\" is in:\n%s", part.c_str(), text.c_str());
+}
+
+std::string page_of(std::initializer_list<json> lines) {
+    return as_html(make_run(lines), {"./x", "a b"});
+}
+
+void page_tells_the_history(void **) {
+    const std::string page = page_of({make_finding("cq-overflow", 120), make_summary(1)});
+    assert_contains(page, "<code>./x &#39;a b&#39; </code>");
+    assert_contains(page, "<h2 id=place1>1. 64 completions can come");
+    assert_contains(page, "<code>x.c:120 in main</code>");
+    assert_contains(page, "<p>A CQ has &lt;cqe&gt; entries.</p>");
+    assert_contains(
+        page, "<span class=hit><b>  120 </b>    ibv_post_send(qp, &amp;wr, &amp;bad);</span>");
+    assert_contains(page, "<li><b>QP 17 created</b>");
+    assert_contains(page, "<li class=wrong><b>the post</b>");
+    assert_contains(page, "<p>Create a larger CQ.</p>");
+    assert_contains(page, "<code>cq-overflow:rxe0:main</code>");
+    assert_contains(page, "Process 7, device rxe0, 0.250000 s");
+    assert_lacks(page, "class=contents"); // of a single place
+    assert_lacks(page, "<p class=warning>");
+}
+
+void callers_are_folded_and_have_source_lines(void **) {
+    const char *const file = "callers.c";
+    std::ofstream(file) << "one\n    connect_qp(<2>);\n";
+    json finding = make_finding("cq-overflow", 120);
+    finding["events"].push_back(make_event(
+        "again", "/src/x.c", 130, {"caller (" + std::filesystem::absolute(file).string() + ":2)"}));
+    const std::string page = page_of({finding, make_summary(1)});
+    assert_contains(page, "<details><summary>called by</summary><code title=");
+    assert_contains(page, "<span class=soft> connect_qp(&lt;2&gt;);</span>");
+    std::filesystem::remove(file);
+}
+
+void places_are_linked_and_others_folded(void **) {
+    json other = make_finding("cq-overflow", 120);
+    other["title"] = "another CQ";
+    const std::string page =
+        page_of({make_finding("cq-overflow", 120), other, make_finding("local-key", 9)});
+    assert_contains(page, "<a href=#place2>");
+    assert_contains(page, "<summary>1 more here</summary>\n<h3>another CQ</h3>");
+    assert_contains(page, "rxe0, 2 times</span>");
+}
+
+void page_is_escaped(void **) {
+    json hostile = make_finding("<kind>", 120);
+    for (const char *pointer : {"/title", "/why", "/fix", "/suppression", "/device",
+                                "/place/function", "/place/file", "/place/source/0/text",
+                                "/events/0/description", "/events/0/stack/0", "/events/1/stack/0"})
+        hostile[json::json_pointer(pointer)] = "<script>'\"&";
+    const std::string page = page_of({hostile, hostile, make_finding("local-key", 9)});
+    assert_lacks(page, "<script>");
+    assert_lacks(page, "<kind>");
+}
+
+void page_without_place_or_events(void **) {
+    json bare = make_finding("leaked", 1);
+    bare["level"] = "warning";
+    bare["place"] = nullptr;
+    bare["events"] = json::array();
+    const std::string page = page_of({bare, make_summary(0, 1)});
+    assert_contains(page, "<span class=\"level warning-level\">warning</span>");
+    assert_lacks(page, "What happened");
+    assert_contains(page_of({make_finding_without_lines("leaked", "main (/nonexistent+0x12)")}),
+                    "<dt>nonexistent</dt><dd>compile it with -g</dd>");
+}
+
+void page_says_what_can_be_missing(void **) {
+    assert_contains(page_of({}), "Process 7 ended without a summary");
+    assert_contains(page_of({make_summary(0)}), "No findings.");
+    assert_contains(as_html(run_result{}, {}), "Nothing was checked");
+}
+
+} // namespace
+
+int main() {
+    const CMUnitTest tests[] = {
+        cmocka_unit_test(page_tells_the_history),
+        cmocka_unit_test(callers_are_folded_and_have_source_lines),
+        cmocka_unit_test(places_are_linked_and_others_folded),
+        cmocka_unit_test(page_is_escaped),
+        cmocka_unit_test(page_without_place_or_events),
+        cmocka_unit_test(page_says_what_can_be_missing),
+    };
+    return cmocka_run_group_tests_name("check_page", tests, nullptr, nullptr);
+}
