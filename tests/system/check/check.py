@@ -1,0 +1,212 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""The checker finds each wrong program of the corpus, and is silent about the corrected ones.
+
+    check.py rxe|siw [--bare] [--only REGEX] [--seed N]
+
+Runs tests/system/check/corpus over a soft device of the driver (in `softrdma run`), and prints TAP and
+a table. Each case runs twice, each time in a process: wrong and corrected. A finding must be of the
+case's kind, on a line with the comment "wrong: KIND" of its function; the corrected program must have
+none. The program must end as without the checker, and the log must end with the summary.
+
+--bare: without the checker: each program must do what the table of the corpus says of it. --seed: the
+order of the cases. PROVIDER=stock: over the provider of rdma-core.
+"""
+
+import argparse
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from typing import Any, Dict, List, NamedTuple, Set, Tuple
+
+FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "corpus")
+TIMEOUT = 120.0  # ends a hang
+CRASHES = (-signal.SIGSEGV, -signal.SIGABRT, -signal.SIGBUS, -signal.SIGILL)
+
+
+class Case(NamedTuple):
+    """A line of `corpus --list`."""
+
+    name: str
+    kind: str
+    needs: List[str]
+    may_crash: bool
+    also: List[str]
+
+
+def build_path(name: str) -> str:
+    return os.path.join(os.environ["BUILD"], name)
+
+
+def is_stock() -> bool:
+    return os.environ.get("PROVIDER") == "stock"
+
+
+def list_cases(driver: str) -> List[Case]:
+    """The cases that run on the driver's device."""
+    program = build_path("tests/system/check/corpus/corpus")
+    lines = subprocess.run(
+        [program, "--list"], stdout=subprocess.PIPE, check=True, universal_newlines=True
+    ).stdout.splitlines()
+    cases = []
+    for line in lines:
+        name, kind, needs, may_crash, also = line.split("\t")
+        case = Case(name, kind, needs.split(","), may_crash != "", also.split(",") if also else [])
+        missing = {"rxe"} if driver == "siw" else set()
+        if driver == "siw" and is_stock():
+            missing.add("extended")
+        if not missing.intersection(case.needs):
+            cases.append(case)
+    return cases
+
+
+def marked_lines(case: Case) -> Set[Tuple[str, int]]:
+    """The lines in the case's function, in which a call is wrong: name of the file and number."""
+    for name in sorted(os.listdir(FOLDER)):
+        if not name.endswith(".cpp"):
+            continue
+        with open(os.path.join(FOLDER, name), encoding="utf-8") as file:
+            lines = file.read().splitlines()
+        for begin, text in enumerate(lines):
+            if not text.startswith(f"void {case.name}("):
+                continue
+            end = lines.index("}", begin)
+            marker = re.compile(rf"// wrong: {re.escape(case.kind)}\b")
+            return {(name, i + 1) for i in range(begin, end) if marker.search(lines[i])}
+    return set()
+
+
+class Run:
+    """One run of a case."""
+
+    def __init__(self, case: Case, variant: str, driver: str, bare: bool) -> None:
+        facts = [os.environ[f"SOFTRDMA_{driver.upper()}_{each}"] for each in ("DEVICE", "ADDRESS")]
+        command = [build_path("tests/system/check/corpus/corpus"), case.name, variant, driver]
+        self.records: List[Dict[str, Any]] = []
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                process = subprocess.run(
+                    [*command, *facts],
+                    env=self._environment(case, folder, bare),
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    timeout=TIMEOUT,
+                    check=False,
+                )
+                self.status, output = process.returncode, process.stdout
+            except subprocess.TimeoutExpired as error:
+                self.status, output = 124, error.stdout or b""
+            self.output = output.decode(errors="replace")
+            for name in os.listdir(folder):
+                with open(os.path.join(folder, name), encoding="utf-8") as file:
+                    self.records += [json.loads(each) for each in file]
+        self.findings = [each for each in self.records if "kind" in each]
+
+    @staticmethod
+    def _environment(case: Case, folder: str, bare: bool) -> Dict[str, str]:
+        env = dict(os.environ)
+        plugin = build_path("provider/libcoherdma")
+        drivers = [] if is_stock() else [plugin]
+        if not bare:
+            drivers.append(plugin + "-observers")
+            env["COHERDMA_OBSERVERS"] = plugin + "-check.so"
+            env["COHERDMA_CHECK_LOG"] = folder + "/%p.json"
+            if case.kind == "leaked":
+                env["COHERDMA_CHECK_OPTIONS"] = "leaks"
+        if drivers:
+            env["RDMAV_DRIVERS"] = ":".join(drivers)
+        return env
+
+    def has_summary(self) -> bool:
+        return bool(self.records) and "summary" in self.records[-1]
+
+    def last_lines(self) -> str:
+        return f"status {self.status}: " + " / ".join(self.output.strip().splitlines()[-3:])
+
+
+def describe_finding(finding: Dict[str, Any]) -> str:
+    place = finding.get("place") or {}
+    file = os.path.basename(place.get("file") or "?")
+    return f"{finding['kind']} at {file}:{place.get('line')}: {finding.get('title')}"
+
+
+def problems_of_end(case: Case, run: Run, variant: str, bare: bool) -> List[str]:
+    """How the program should not have ended."""
+    crashed = variant == "wrong" and case.may_crash and run.status in CRASHES
+    if run.status != 0 and not crashed:
+        return [f"{variant}: {run.last_lines()}"]
+    if not bare and not crashed and not run.has_summary():
+        return [f"{variant}: no summary: {run.last_lines()}"]
+    return []
+
+
+def problems_of_findings(case: Case, run: Run) -> List[str]:
+    """Of the wrong program: findings that are missing, and others."""
+    problems = []
+    places = marked_lines(case)
+    expected = 0
+    for each in run.findings:
+        place = each.get("place") or {}
+        where = (os.path.basename(place.get("file") or ""), place.get("line"))
+        if each["kind"] == case.kind and where in places:
+            expected += 1
+        elif each["kind"] not in case.also:
+            problems.append(f"wrong: not expected: {describe_finding(each)}")
+    if expected == 0:
+        lines = ", ".join(sorted(f"{name}:{line}" for name, line in places))
+        problems.append(f"wrong: no {case.kind} at {lines}")
+    return problems
+
+
+def try_case(case: Case, driver: str, bare: bool) -> Tuple[List[str], str]:
+    """Run both variants. Returns the problems, and what the wrong program did."""
+    problems = []
+    if not marked_lines(case):
+        problems.append(f"no line of {case.name} has the comment: wrong: {case.kind}")
+    corrected = Run(case, "corrected", driver, bare)
+    problems += problems_of_end(case, corrected, "corrected", bare)
+    problems += [f"corrected: {describe_finding(each)}" for each in corrected.findings]
+    wrong = Run(case, "wrong", driver, bare)
+    problems += problems_of_end(case, wrong, "wrong", bare)
+    if not bare:
+        problems += problems_of_findings(case, wrong)
+    ended = "crashed" if wrong.status < 0 else "ended"
+    return problems, f"{ended}, {len(wrong.findings)} findings"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("driver", choices=["rxe", "siw"])
+    parser.add_argument("--bare", action="store_true")
+    parser.add_argument("--only", metavar="REGEX", default="")
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    driver = arguments.driver
+    cases = [each for each in list_cases(driver) if re.search(arguments.only, each.name)]
+    random.Random(arguments.seed).shuffle(cases)
+    print(f"1..{len(cases)}")
+    rows = []
+    num_failed = 0
+    for number, case in enumerate(cases, 1):
+        problems, summary = try_case(case, driver, arguments.bare)
+        num_failed += bool(problems)
+        print(f"{'not ' if problems else ''}ok {number} {driver}: {case.kind}: {case.name}")
+        for problem in problems:
+            print(f"#   {problem}")
+        sys.stdout.flush()
+        result = "not as expected" if problems else "as expected"
+        rows.append(f"# {driver}: {case.kind:27} {case.name:32} {result:16} {summary}")
+    print("\n".join(sorted(rows)))
+    print(f"# {driver}: {len(cases)} cases, {num_failed} not as expected")
+    return 1 if num_failed or not cases else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// Small programs that misuse verbs, and the same programs corrected: each is a function with a
+// flag.
+//
+// The call that is wrong has a comment "wrong: KIND" on its line, which check.py compares with the
+// place of the finding. A case may have several such lines: each is a place of the same mistake.
+
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace check_corpus {
+
+/// The soft device that the cases use.
+struct target {
+    std::string driver; ///< rxe or siw
+    std::string device; ///< its name
+    std::string address;
+
+    bool is_rxe() const { return driver == "rxe"; }
+};
+
+enum need : unsigned {
+    rxe = 1,      ///< QPs connected by verbs alone, or an operation that iWARP lacks
+    extended = 2, ///< ibv_wr_*, ibv_start_poll(): not of the stock siw
+};
+
+struct corpus_case {
+    std::string_view name; ///< of its function
+    std::string_view kind;
+    void (*run)(const target &, bool corrected);
+    unsigned needs = 0;
+    /// Without the checker the wrong program may crash, for its call uses freed memory.
+    bool may_crash = false;
+    /// Other kinds that the wrong program has as well, separated by commas.
+    std::string_view also = "";
+};
+
+std::span<const corpus_case> use_after_destroy_cases();
+std::span<const corpus_case> destroy_cases();
+std::span<const corpus_case> dereg_cases();
+std::span<const corpus_case> memory_cases();
+std::span<const corpus_case> overflow_cases();
+std::span<const corpus_case> send_queue_cases();
+std::span<const corpus_case> state_cases();
+std::span<const corpus_case> error_cases();
+std::span<const corpus_case> wait_cases();
+std::span<const corpus_case> event_cases();
+std::span<const corpus_case> local_key_cases();
+std::span<const corpus_case> local_range_cases();
+std::span<const corpus_case> local_access_cases();
+std::span<const corpus_case> local_pd_cases();
+std::span<const corpus_case> leak_cases();
+
+} // namespace check_corpus

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// Posts to a QP in a state in which they are refused or dropped. Which of both, and by which error,
+// differs between drivers.
+
+#include "loopback.hpp"
+
+#include "../../lib/modify_qp.hpp"
+
+#include <array>
+
+namespace check_corpus {
+
+namespace {
+
+/// Ceph PR #25447: the last request before the QP is destroyed, a beacon, never completes.
+void send_after_reset(const target &target, bool corrected) {
+    loopback link(target, false);
+    endpoint &local = link.requester;
+    link.exchange_message();
+    local.to_state(corrected ? IBV_QPS_ERR : IBV_QPS_RESET);
+    send_request beacon(IBV_WR_SEND, local.sge());
+    ibv_send_wr *bad_wr = nullptr;
+    ibv_post_send(local.qp, &beacon.wr, &bad_wr); // wrong: post-dropped
+    if (corrected)
+        wait_any(local.send_cq, "the beacon");
+}
+
+/// The first message is posted before the connection is there.
+void send_before_connected(const target &target, bool corrected) {
+    unconnected side(target);
+    endpoint &local = side.local;
+    if (corrected)
+        return;
+    send_request send(IBV_WR_SEND, local.sge());
+    ibv_send_wr *bad_wr = nullptr;
+    ibv_post_send(local.qp, &send.wr, &bad_wr); // wrong: post-dropped
+}
+
+/// A server answers before its QP has come to RTS.
+void send_in_rtr(const target &target, bool corrected) {
+    device dev(target);
+    endpoint local;
+    local.create(dev.context);
+    local.to_init();
+    const ibv_ah_attr ah_attr = verbs_test::make_loopback_ah_attr(dev.gid, dev.gid_index);
+    verbs_test::modify_qp_to_rtr(local.qp, local.qp->qp_num, ah_attr, 1); // to itself
+    if (corrected) {
+        verbs_test::modify_qp_to_rts(local.qp, 14, 7, 1);
+        local.post_recv();
+    }
+    send_request send(IBV_WR_SEND, local.sge());
+    ibv_send_wr *bad_wr = nullptr;
+    ibv_post_send(local.qp, &send.wr, &bad_wr); // wrong: post-dropped
+    if (corrected) {
+        wait_success(local.send_cq, "the message");
+        wait_success(local.recv_cq, "the receive");
+    }
+}
+
+/// As Mooncake PR #1803: receives are posted, and then the QP passes through RESET to be connected.
+void receive_in_reset(const target &target, bool corrected) {
+    device dev(target);
+    endpoint local;
+    local.create(dev.context);
+    if (corrected)
+        local.to_init();
+    recv_request recv(local.sge());
+    ibv_recv_wr *bad_wr = nullptr;
+    ibv_post_recv(local.qp, &recv.wr, &bad_wr); // wrong: post-dropped
+    if (!corrected)
+        local.to_init();
+}
+
+void wr_send_before_connected(const target &target, bool corrected) {
+    unconnected side(target, {.extended = true});
+    endpoint &local = side.local;
+    if (corrected)
+        return;
+    ibv_qp_ex *const qp = local.qp_ex();
+    ibv_wr_start(qp);
+    qp->wr_flags = IBV_SEND_SIGNALED;
+    ibv_wr_send(qp);
+    const auto source = reinterpret_cast<std::uintptr_t>(local.memory);
+    ibv_wr_set_sge(qp, local.mr->lkey, source, 64); // wrong: post-dropped
+    ibv_wr_complete(qp);                            // wrong: post-dropped
+}
+
+constexpr std::string_view kind = "post-dropped";
+constexpr std::array cases{
+    corpus_case{.name = "send_after_reset", .kind = kind, .run = send_after_reset, .needs = rxe},
+    corpus_case{.name = "send_before_connected", .kind = kind, .run = send_before_connected},
+    corpus_case{.name = "send_in_rtr", .kind = kind, .run = send_in_rtr, .needs = rxe},
+    corpus_case{.name = "receive_in_reset", .kind = kind, .run = receive_in_reset},
+    corpus_case{.name = "wr_send_before_connected",
+                .kind = kind,
+                .run = wr_send_before_connected,
+                .needs = extended},
+};
+
+} // namespace
+
+std::span<const corpus_case> state_cases() {
+    return cases;
+}
+
+} // namespace check_corpus
