@@ -206,6 +206,9 @@ bool peer_slots::take_slot() {
         return false;
     process_slot &slot = own_slot();
     slot.status.store(FREE);
+    // First: a request that an owner still takes from a mailbox is of the number before.
+    for (mailbox &each : slot.mailboxes)
+        each.state.store(in_phase(each.state.load() + NEXT_NUMBER, IDLE));
     slot.process_number.fetch_add(1);
     slot.activity.store((slot.activity.load() + 2) & ~std::uint32_t{1});
     for (auto &word : slot.pending)
@@ -213,8 +216,6 @@ bool peer_slots::take_slot() {
     // Their numbers go on: requesters may have tickets of the former process.
     for (auto &state : slot.tickets)
         state.store(in_phase(state.load() + NEXT_NUMBER, UNUSED));
-    for (mailbox &each : slot.mailboxes)
-        each.state.store(in_phase(each.state.load() + NEXT_NUMBER, IDLE));
     for (unsigned i = NUM_TICKETS; i > 0; --i)
         free_tickets_.push_back(i - 1);
     rkeys_ = std::make_unique<rkey_table>(table_place(own_index_));
@@ -287,6 +288,8 @@ bool peer_slots::answer_pending(const check_function &check) {
 void peer_slots::answer_mailbox(unsigned index, const check_function &check) {
     const unsigned requester = index / MAILBOXES_PER_SLOT;
     mailbox &asked = shm_->slots[requester].mailboxes[index % MAILBOXES_PER_SLOT];
+    // Before the state: if that is not another one below, the process of this number sent it.
+    const std::uint32_t requester_number = shm_->slots[requester].process_number.load();
     // Acquire: pairs with the requester's release of REQUESTED, so `request` is complete.
     state_word state = asked.state.load(std::memory_order_acquire);
     if (phase_of(state) != REQUESTED)
@@ -304,7 +307,7 @@ void peer_slots::answer_mailbox(unsigned index, const check_function &check) {
         auto left = check(request);
         if (left != nullptr) {
             const std::uint32_t findings = left->has_findings() ? HAS_FINDINGS : 0;
-            word = keep(requester, std::move(left));
+            word = keep(requester, requester_number, std::move(left));
             word |= word != 0 ? findings : 0;
         }
     } catch (const std::bad_alloc &) { // the access is not checked
@@ -322,8 +325,8 @@ void peer_slots::answer_mailbox(unsigned index, const check_function &check) {
 }
 
 /// Returns the answer that names its ticket, or 0: there is none, and it is done with.
-std::uint32_t peer_slots::keep(unsigned requester, std::unique_ptr<unposted_request> left) {
-    const process_slot &slot = shm_->slots[requester];
+std::uint32_t peer_slots::keep(unsigned requester, std::uint32_t requester_number,
+                               std::unique_ptr<unposted_request> left) {
     std::unique_lock guard(kept_mutex_);
     if (is_closed_)
         return 0;
@@ -342,7 +345,7 @@ std::uint32_t peer_slots::keep(unsigned requester, std::unique_ptr<unposted_requ
     kept_.push_back({.ticket_index = index,
                      .ticket_number = number,
                      .requester = requester,
-                     .requester_number = slot.process_number.load(),
+                     .requester_number = requester_number,
                      .left = std::move(left)});
     free_tickets_.pop_back();
     own_slot().tickets[index].store(number);
@@ -488,10 +491,12 @@ peer_slots::search peer_slots::find_in_table(unsigned slot, const remote_memory 
 peer_slots::answer peer_slots::request_check(const check_request &request, ticket &left) {
     left = {};
     unsigned owner = NUM_SLOTS;
+    std::uint32_t owner_number = 0; // its slot may get another process at any moment
     bool is_unknown = false;
     for (unsigned i = 0; i < NUM_SLOTS; ++i) {
         if (i == own_index_ || shm_->slots[i].status.load() != LIVE)
             continue;
+        const std::uint32_t process_number = shm_->slots[i].process_number.load();
         const search result = find_in_table(i, request.memory);
         is_unknown = is_unknown || result == search::UNKNOWN;
         if (result != search::PRESENT)
@@ -499,11 +504,12 @@ peer_slots::answer peer_slots::request_check(const check_request &request, ticke
         if (owner != NUM_SLOTS)
             return answer::NO_OWNER; // ambiguous
         owner = i;
+        owner_number = process_number;
     }
     if (owner == NUM_SLOTS)
         return is_unknown ? answer::UNCHECKED : answer::NO_OWNER;
     process_slot &slot = shm_->slots[owner];
-    const std::uint64_t progress = progress_of(slot.process_number.load(), slot.activity.load());
+    const std::uint64_t progress = progress_of(owner_number, slot.activity.load());
     if (silent_owners_[owner].load() == progress)
         return answer::UNCHECKED;
     const own_mailbox claimed(*this);
@@ -516,8 +522,9 @@ peer_slots::answer peer_slots::request_check(const check_request &request, ticke
     slot.pending[claimed.number() / 64].fetch_or(std::uint64_t{1} << claimed.number() % 64,
                                                  std::memory_order_release);
     ring(slot.doorbell);
-    if (!await_answer(sent, owner, requested))
-        return is_live(owner) ? answer::UNCHECKED : answer::NO_OWNER;
+    if (!await_answer(sent, owner, owner_number, requested))
+        return is_live(owner) && slot.process_number.load() == owner_number ? answer::UNCHECKED
+                                                                            : answer::NO_OWNER;
     const std::uint32_t word = slot.answers[claimed.number()].load(std::memory_order_relaxed);
     const std::uint32_t index = (word & TICKET_INDEX) % NUM_TICKETS;
     const state_word number = slot.tickets[index].load();
@@ -530,9 +537,9 @@ peer_slots::answer peer_slots::request_check(const check_request &request, ticke
 }
 
 /// False: the owner has not answered in time, or has ended.
-bool peer_slots::await_answer(mailbox &sent, unsigned owner, std::uint32_t requested) noexcept {
+bool peer_slots::await_answer(mailbox &sent, unsigned owner, std::uint32_t owner_number,
+                              std::uint32_t requested) noexcept {
     process_slot &slot = shm_->slots[owner];
-    const std::uint32_t process = slot.process_number.load();
     std::uint32_t activity = slot.activity.load();
     const auto next_deadline = [&] {
         const bool is_busy = (activity & 1) != 0;
@@ -558,10 +565,10 @@ bool peer_slots::await_answer(mailbox &sent, unsigned owner, std::uint32_t reque
             activity = current;
             deadline = next_deadline();
         }
-        if (!is_slot_locked(fd_, owner) || slot.process_number.load() != process) {
+        if (!is_slot_locked(fd_, owner) || slot.process_number.load() != owner_number) {
             is_awaited = false; // it has ended
         } else if (steady_clock::now() >= deadline) {
-            silent_owners_[owner].store(progress_of(process, activity));
+            silent_owners_[owner].store(progress_of(owner_number, activity));
             is_awaited = false;
         }
     }

@@ -125,7 +125,8 @@ class peer_slots {
     void show_progress() noexcept;
     bool answer_pending(const check_function &);
     void answer_mailbox(unsigned index, const check_function &);
-    std::uint32_t keep(unsigned requester, std::unique_ptr<unposted_request>);
+    std::uint32_t keep(unsigned requester, std::uint32_t requester_number,
+                       std::unique_ptr<unposted_request>);
     [[nodiscard]] outcome outcome_of(const kept_request &) const noexcept;
     [[nodiscard]] bool is_requester_gone(const kept_request &) const noexcept;
     enum class scan : std::uint8_t {
@@ -138,7 +139,8 @@ class peer_slots {
     [[nodiscard]] bool is_live(unsigned slot) const noexcept;
     enum class search : std::uint8_t { ABSENT, PRESENT, UNKNOWN };
     search find_in_table(unsigned slot, const remote_memory &) noexcept;
-    bool await_answer(mailbox &, unsigned owner, std::uint32_t requested) noexcept;
+    bool await_answer(mailbox &, unsigned owner, std::uint32_t owner_number,
+                      std::uint32_t requested) noexcept;
 
     const int fd_;
     shm_layout *const shm_;

@@ -317,6 +317,29 @@ void owner_that_ends_reports_what_checks_left(void **) {
     assert_int_equal(file.counts.refused, 1);
 }
 
+/// Requests on memory of a process whose slot another one takes at that moment are not lost: they
+/// would be awaited for hours.
+void slot_may_get_another_process_at_any_moment(void **) {
+    constexpr int NUM_OWNERS = 200;
+    const test_file file;
+    const auto slots = file.open();
+    std::atomic<bool> ends = false;
+    std::atomic<int> num_unchecked = 0;
+    std::thread requester([&] {
+        for (peer_slots::ticket left; !ends;)
+            if (slots->request_check(request_of(0), left) == answer::UNCHECKED)
+                ++num_unchecked;
+    });
+    for (int i = 0; i < NUM_OWNERS; ++i) {
+        child_process owner([&](int ready) { return run_owner(file, ready); });
+        assert_true(owner.is_ready);
+        owner.end(SIGKILL);
+    }
+    ends = true;
+    requester.join();
+    assert_int_equal(num_unchecked, 0);
+}
+
 /// Else this test would take hours.
 void killed_owner_is_not_waited_for(void **) {
     const test_file file;
@@ -535,6 +558,7 @@ int main() {
         cmocka_unit_test(requester_that_forks_and_dies_has_probably_posted),
         cmocka_unit_test(owner_that_executes_another_program_has_no_memory),
         cmocka_unit_test(owner_that_ends_reports_what_checks_left),
+        cmocka_unit_test(slot_may_get_another_process_at_any_moment),
         cmocka_unit_test(killed_owner_is_not_waited_for),
         cmocka_unit_test(stopped_owner_is_waited_for_once),
         cmocka_unit_test(requests_behind_a_long_check_are_checked),
