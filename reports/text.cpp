@@ -6,12 +6,27 @@
 #include <sstream>
 
 namespace coherdma::reports {
+namespace {
+
+/// Whether the text begins with a control character from U+0080 to U+009F, in UTF-8: U+009B begins
+/// the same sequences as ESC [.
+bool is_c1_control(std::string_view text) noexcept {
+    constexpr unsigned char LEAD = 0xc2, BEGIN = 0x80, END = 0xa0;
+    return text.size() > 1 && static_cast<unsigned char>(text[0]) == LEAD &&
+           static_cast<unsigned char>(text[1]) >= BEGIN &&
+           static_cast<unsigned char>(text[1]) < END;
+}
+
+} // namespace
 
 std::string printable(std::string_view text) {
-    std::string result(text);
-    for (char &c : result)
-        if (std::iscntrl(static_cast<unsigned char>(c)) != 0)
-            c = '?';
+    std::string result;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        const auto byte = static_cast<unsigned char>(text[i]);
+        const bool is_c1 = is_c1_control(text.substr(i));
+        result += is_c1 || std::iscntrl(byte) != 0 ? '?' : text[i];
+        i += is_c1 ? 1 : 0;
+    }
     return result;
 }
 

@@ -121,7 +121,7 @@ std::string source_text(const described_place &place) {
         std::array<char, 128> row;
         std::snprintf(row.data(), row.size(), "  %c%5d  %.*s\n",
                       line.number == place.frame.line ? '>' : ' ', line.number,
-                      static_cast<int>(MAX_LENGTH), line.text.c_str());
+                      static_cast<int>(MAX_LENGTH), printable(line.text).c_str());
         text += row.data();
     }
     return text;

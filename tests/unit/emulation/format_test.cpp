@@ -85,6 +85,18 @@ void control_characters_are_escaped(void **) {
         assert_true(c == '\n' || (c >= ' ' && c <= '~'));
 }
 
+/// U+009B is a control sequence introducer, in UTF-8 c2 9b. Other characters stay.
+void utf8_control_characters_are_escaped(void **) {
+    const finding sample = sample_finding();
+    advice given = advice_for(sample);
+    const std::string text = "caf\xc3\xa9 \xe2\x80\x9b \xc2\xa0 \xc2\x9b 2J \xc2";
+    given.region_name = text;
+    given.after.source = {{7, text}};
+    const std::string shown = coherdma::emulation::as_text(sample, given);
+    assert_int_equal(count_of(shown, "\xc2\x9b"), 0);
+    assert_int_equal(count_of(shown, "caf\xc3\xa9 \xe2\x80\x9b \xc2\xa0 ? 2J"), 2);
+}
+
 void offset_before_mr_is_negative(void **) {
     finding sample = sample_finding();
     sample.mr.range.begin += 0x90;
@@ -366,6 +378,7 @@ int main() {
         cmocka_unit_test(text_has_all_parts),
         cmocka_unit_test(text_of_each_kind_fits_80_columns),
         cmocka_unit_test(control_characters_are_escaped),
+        cmocka_unit_test(utf8_control_characters_are_escaped),
         cmocka_unit_test(offset_before_mr_is_negative),
         cmocka_unit_test(json_is_one_line_with_all_members),
         cmocka_unit_test(json_replaces_invalid_utf8),
