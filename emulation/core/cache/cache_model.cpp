@@ -187,7 +187,7 @@ void cache_model::remove_mr(std::uint32_t mr_number) {
         return !mrs_.has_other(mr_number, line.range()) &&
                !page_store_.is_registered_elsewhere(*line.extent, line.addr);
     };
-    at_process_end_.drop_findings(lines); // they are found again
+    line_reporter(*this, nullptr).drop_lines(at_process_end_, lines); // they are found again
     { // reports name the writes, which are forgotten after this block
         const range_set known_writes = find_known_writes(lines);
         line_reporter stale_lines(*this, nullptr), discarded(*this, nullptr);
@@ -341,7 +341,7 @@ void cache_model::writeback_invalidate_range(event_kind kind, addr_range range,
     conflicts.report_pending(); // before forget_writes(): it names the write
     unsynced.report_pending();
     const addr_range lines = round_out(range, config_.line_size);
-    at_process_end_.drop_findings(lines);
+    unsynced.drop_lines(at_process_end_, lines);
     writes_.for_each(lines, [&](const recorded_write &write) {
         marks_.make_defined(intersection(write.range, lines));
     });

@@ -64,9 +64,6 @@ class unposted_checks {
     };
     static constexpr std::size_t MAX_FINDINGS = 256; ///< more are reported at once
 
-    /// Those that have one of these lines.
-    void drop_findings(addr_range lines);
-
     std::vector<kept_finding> findings_;
     std::vector<unposted_write> writes_;
 };

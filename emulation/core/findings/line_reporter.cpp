@@ -72,10 +72,36 @@ void line_reporter::report_pending() {
         cache_.mutex_.add(std::move(completed));
 }
 
-void unposted_checks::drop_findings(addr_range lines) {
-    std::erase_if(findings_, [=](const kept_finding &each) {
-        return !intersection(each.get().range, lines).empty();
+/// The finding on a part of its lines; shows the first one there that differs now.
+kept_finding line_reporter::part_of(const finding &whole, addr_range part) {
+    finding rest = whole;
+    rest.range = part;
+    rest.mr = cache_.find_mr(part);
+    if (rest.first_diff < part.begin || rest.first_diff >= part.end) {
+        rest.first_diff = part.begin;
+        rest.program_bytes = rest.device_bytes = rest.last_equal_bytes = {};
+        cache_.visit_lines(part, [&](const cache_line &line) {
+            if (rest.program_bytes.empty() && line.program_hash != line.device_hash)
+                show(rest, whole.doubt, line);
+        });
+    }
+    return kept_finding(std::move(rest));
+}
+
+void line_reporter::drop_lines(unposted_checks &checks, addr_range lines) {
+    std::vector<kept_finding> rests;
+    std::erase_if(checks.findings_, [&](const kept_finding &each) {
+        const addr_range range = each.get().range, dropped = intersection(range, lines);
+        if (dropped.empty())
+            return false;
+        if (range.begin < dropped.begin)
+            rests.push_back(part_of(each.get(), {range.begin, dropped.begin}));
+        if (dropped.end < range.end)
+            rests.push_back(part_of(each.get(), {dropped.end, range.end}));
+        return true;
     });
+    for (kept_finding &rest : rests)
+        checks.findings_.push_back(std::move(rest));
 }
 
 } // namespace coherdma::emulation

@@ -33,8 +33,12 @@ class line_reporter {
     void add(finding_kind, const cache_line &, finding_doubt = finding_doubt::NONE);
     void report_pending();
 
+    /// Findings that are not reported yet lose these lines, and keep their others.
+    void drop_lines(unposted_checks &, addr_range lines);
+
   private:
     static void show(finding &, finding_doubt, const cache_line &);
+    kept_finding part_of(const finding &, addr_range);
 
     cache_model &cache_;
     const mem_access *request_;

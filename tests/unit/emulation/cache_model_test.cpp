@@ -335,6 +335,36 @@ void destructor_may_sync_after_the_process_began_to_end(void **) {
         }
 }
 
+/// The lines that a destructor does not sync, or deregister, are reported.
+void destructor_may_sync_a_part(void **) {
+    for (const bool is_deregistered : {false, true}) {
+        test_cache cache;
+        const program_pages pages(1);
+        std::uint32_t mr_number = 0;
+        const auto device = cache.add_mr(pages.part(0, pages.size));
+        cache.add_mr(pages.part(LINE_OFFSET + 64, 64), &mr_number);
+        std::memset(device->copy_of(pages.bytes + LINE_OFFSET), 0, 256);
+        assert_true(cache->on_process_end());
+        sync_invalidate(cache, pages.part(LINE_OFFSET + 64, 64));
+        if (is_deregistered)
+            cache->remove_mr(mr_number);
+        cache->report_process_end();
+        const auto findings = cache.new_findings();
+        assert_int_equal(findings.size(), 2);
+        const std::size_t offsets[] = {LINE_OFFSET, LINE_OFFSET + 128}, lengths[] = {64, 128};
+        for (std::size_t i = 0; i < 2; ++i) {
+            assert_string_equal(findings[i]["kind"].get<std::string>().c_str(), "stale");
+            assert_int_equal(findings[i]["offset"].get<std::size_t>(), offsets[i]);
+            assert_int_equal(findings[i]["first_offset"].get<std::size_t>(), offsets[i]);
+            assert_int_equal(findings[i]["length"].get<std::size_t>(), lengths[i]);
+            assert_int_equal(
+                std::stoul(findings[i]["program"].get<std::string>().substr(0, 2), nullptr, 16),
+                pages.bytes[offsets[i]]);
+            assert_int_equal(findings[i]["device_bytes"].get<std::string>().find("00"), 0);
+        }
+    }
+}
+
 /// Once for all MRs with the line.
 void stale_line_is_reported_once(void **) {
     test_cache cache;
@@ -446,6 +476,7 @@ int main() {
         cmocka_unit_test(remove_mr_frees_all_pages),
         cmocka_unit_test(stale_line_is_reported_at_removal_and_exit),
         cmocka_unit_test(destructor_may_sync_after_the_process_began_to_end),
+        cmocka_unit_test(destructor_may_sync_a_part),
         cmocka_unit_test(stale_line_is_reported_once),
         cmocka_unit_test(discarding_dereg_reports_dirty_lines),
         cmocka_unit_test(redundant_sync_is_reported),
