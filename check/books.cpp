@@ -84,7 +84,8 @@ known_qp describe_qp(const interposer::object &object) {
     known.pd_handle = qp.pd != nullptr ? qp.pd->handle : 0;
     known.send_cq = qp.send_cq;
     known.recv_cq = qp.recv_cq;
-    known.has_srq = qp.srq != nullptr;
+    known.srq = qp.srq;
+    known.type = qp.qp_type;
     ibv_qp_attr attr = {};
     ibv_qp_init_attr init = {};
     if (ibv_query_qp(&qp, &attr, IBV_QP_STATE | IBV_QP_CAP, &init) == 0) {
@@ -188,6 +189,8 @@ void process_books::add_mr(const interposer::object &object,
     known.access = asked.access;
     const bool has_range = asked.kind == interposer::memory_kind::PROGRAM ||
                            asked.kind == interposer::memory_kind::DMABUF;
+    if (asked.kind == interposer::memory_kind::PROGRAM)
+        known.memory = reinterpret_cast<std::uintptr_t>(asked.addr);
     if (has_range && asked.length != SIZE_MAX) { // else everything
         known.begin = (asked.access & IBV_ACCESS_ZERO_BASED) != 0 ? 0 : asked.iova;
         known.end = known.begin + asked.length;
@@ -207,7 +210,8 @@ void process_books::change_mr(const ibv_mr &mr, int flags, int access) {
         if ((flags & IBV_REREG_MR_CHANGE_ACCESS) != 0)
             known.access = access;
         if ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0) {
-            known.begin = reinterpret_cast<std::uintptr_t>(mr.addr);
+            known.memory = reinterpret_cast<std::uintptr_t>(mr.addr);
+            known.begin = known.memory;
             known.end = known.begin + mr.length;
         }
         index_keys(known);
@@ -266,8 +270,8 @@ void process_books::remove(const interposer::object &object, const stack_trace &
 }
 
 void process_books::count_mrs(const posted_request &request, int change) noexcept {
-    for (const object_number number : request.mrs)
-        if (known_mr *const mr = find_mr(number))
+    for (const named_memory &named : request.memory)
+        if (known_mr *const mr = find_mr(named.mr))
             mr->num_requests += static_cast<std::size_t>(change);
 }
 
@@ -289,8 +293,11 @@ const posted_request &process_books::add_request(known_qp &qp, std::uint64_t num
     return kept;
 }
 
-void process_books::add_request(known_srq &srq, std::uint64_t number, posted_request added) {
-    count_mrs(srq.receives.emplace(number, std::move(added)).first->second, 1);
+const posted_request &process_books::add_request(known_srq &srq, std::uint64_t number,
+                                                 posted_request added) {
+    const posted_request &kept = srq.receives.emplace(number, std::move(added)).first->second;
+    count_mrs(kept, 1);
+    return kept;
 }
 
 void process_books::remove_request(known_qp &qp, std::uint64_t number, bool is_receive) noexcept {

@@ -6,11 +6,13 @@
 #include "interposer/observer.hpp"
 #include "reports/stack_trace.hpp"
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <infiniband/verbs.h>
 #include <map>
 #include <string>
+#include <thread>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -35,9 +37,16 @@ struct known_object {
 struct known_mr : known_object {
     std::uint32_t pd_handle = 0;
     std::uint64_t begin = 0, end = 0; ///< as SGEs name them; end 0: everything
+    std::uintptr_t memory = 0;        ///< of the program; 0: it is not the program's memory
     std::uint32_t lkey = 0, rkey = 0;
     int access = 0;
     std::size_t num_requests = 0; ///< outstanding ones that name it, by each SGE
+};
+
+/// What an SGE names.
+struct named_memory {
+    object_number mr = 0;
+    std::uintptr_t begin = 0, end = 0; ///< memory of the program; 0: it is none
 };
 
 /// A request that was posted and whose completion the program has not polled.
@@ -46,7 +55,7 @@ struct posted_request {
     ibv_wr_opcode opcode = {}; ///< if !is_receive
     bool is_receive = false;
     bool is_signaled = true;
-    std::vector<object_number> mrs; ///< that its SGEs name
+    std::vector<named_memory> memory; ///< that its SGEs name
     stack_trace stack;
 };
 /// By the numbers of the requests: in the order in which they were posted.
@@ -71,7 +80,8 @@ struct known_srq : known_object {
 struct known_qp : known_object {
     std::uint32_t pd_handle = 0;
     const void *send_cq = nullptr, *recv_cq = nullptr;
-    bool has_srq = false;
+    const void *srq = nullptr;
+    ibv_qp_type type = {};
     ibv_qp_state state = IBV_QPS_UNKNOWN; ///< that the program has set, or a completion shows
     stack_trace last_modify;
     std::uint32_t max_sends = 0; ///< 0: not known
@@ -80,13 +90,23 @@ struct known_qp : known_object {
     bool has_failed = false; ///< the program has polled an error, and not modified the QP since
     ibv_wc_status failure = IBV_WC_SUCCESS;
     stack_trace failure_poll;
+    std::thread::id failure_thread; ///< that polled it
     std::size_t num_sends_since_failure = 0;
+    bool is_failure_reported = false;
 };
 
 /// An object that the program has destroyed, until another has its address.
 struct destroyed_object {
     known_object object;
     stack_trace destruction;
+};
+
+/// A thread that waits for an event that could not come when it began.
+struct endless_wait {
+    const ibv_comp_channel *channel = nullptr;
+    std::chrono::steady_clock::time_point start;
+    stack_trace stack;
+    bool is_reported = false;
 };
 
 /// Protected by the mutex of the check.
@@ -98,6 +118,23 @@ struct process_books {
     std::map<std::pair<const ibv_context *, std::uint32_t>, object_number> mr_of_lkey, mr_of_rkey;
     std::map<object_number, known_object> others;
     std::unordered_map<const void *, destroyed_object> destroyed;
+    std::map<std::thread::id, endless_wait> waits;
+    bool are_waits_watched = false; ///< by a thread
+
+    /// Calls func(object of its queue, request) for each outstanding request, until it returns
+    /// true.
+    template <class function>
+    void for_each_request(function func) const {
+        for (const auto &[handle, qp] : qps)
+            for (const request_map *const requests : {&qp.sends, &qp.receives})
+                for (const auto &[number, request] : *requests)
+                    if (func(qp, request))
+                        return;
+        for (const auto &[handle, srq] : srqs)
+            for (const auto &[number, request] : srq.receives)
+                if (func(srq, request))
+                    return;
+    }
 
     /// nullptr: there is none.
     known_qp *find_qp(const void *handle) noexcept;
@@ -120,7 +157,7 @@ struct process_books {
     void drop_requests(known_qp &) noexcept;
 
     const posted_request &add_request(known_qp &, std::uint64_t number, posted_request);
-    void add_request(known_srq &, std::uint64_t number, posted_request);
+    const posted_request &add_request(known_srq &, std::uint64_t number, posted_request);
     /// Nothing, if the queue does not have it any more.
     void remove_request(known_qp &, std::uint64_t number, bool is_receive) noexcept;
     void remove_request(known_srq &, std::uint64_t number) noexcept;

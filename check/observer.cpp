@@ -6,12 +6,12 @@
 
 #include "process.hpp"
 #include "requests.hpp"
+#include "waits.hpp"
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <fcntl.h>
-#include <poll.h>
 
 namespace coherdma::check {
 namespace {
@@ -47,6 +47,8 @@ class check_observer final : public observer {
     }
 
     void on_create(const object &created) override {
+        if (created.kind == object_kind::CM_ID && current_check.load() == nullptr)
+            start_without_device();
         with_books([&](locked_books &locked) {
             if (created.kind == object_kind::MR)
                 locked.books.add_mr(created, last_registration);
@@ -75,10 +77,13 @@ class check_observer final : public observer {
     ibv_mr *reg_mr(const registration &asked, registrar &next) override {
         ibv_mr *const mr = next.reg_mr(asked);
         last_registration = asked;
+        if (mr != nullptr && asked.kind == memory_kind::PROGRAM)
+            add_bounds(asked.addr, asked.length);
         return mr;
     }
     void on_rereg_mr(ibv_mr &mr, int flags, int access) override {
         with_books([&](locked_books &locked) { locked.books.change_mr(mr, flags, access); });
+        add_bounds(mr.addr, mr.length);
     }
     void on_modify_qp(ibv_qp &qp, const ibv_qp_attr &attr, int mask) override {
         if ((mask & IBV_QP_STATE) == 0)
@@ -99,6 +104,7 @@ class check_observer final : public observer {
 
     void before_send(const request &sent, ibv_send_wr &wr) override {
         add_request(sent, has_local_memory(wr) ? sges_of(wr) : std::span<const ibv_sge>{});
+        check_address(sent, wr);
     }
     void before_receive(const request &receive, ibv_recv_wr &wr) override {
         add_request(receive, sges_of(wr));
@@ -121,24 +127,14 @@ class check_observer final : public observer {
         with_books([&](locked_books &locked) { locked.books.arm(cq, stack_trace::capture_all()); });
     }
     void before_wait(ibv_comp_channel &channel) override {
-        if ((fcntl(channel.fd, F_GETFL) & O_NONBLOCK) != 0)
-            return;
-        bool seems_endless = false;
-        with_books([&](locked_books &locked) {
-            check_missed(locked.books, channel, locked.results);
-            seems_endless = is_endless(locked.books, channel);
-        });
-        if (!seems_endless)
-            return;
-        // Another thread may be about to arm the CQ.
-        constexpr int PATIENCE_MS = 1000;
-        pollfd event = {.fd = channel.fd, .events = POLLIN, .revents = 0};
-        if (poll(&event, 1, PATIENCE_MS) != 0)
-            return;
-        with_books([&](locked_books &locked) {
-            if (is_endless(locked.books, channel))
-                check_endless(locked.books, channel, locked.results);
-        });
+        if ((fcntl(channel.fd, F_GETFL) & O_NONBLOCK) == 0)
+            with_books([&](locked_books &locked) {
+                check_missed(locked.books, channel, locked.results);
+                begin_wait(locked, channel);
+            });
+    }
+    void after_wait(ibv_comp_channel &) override {
+        with_books([&](locked_books &locked) { end_wait(locked); });
     }
     void on_completion_event(const object &cq) override {
         with_books([&](locked_books &locked) {
@@ -164,9 +160,33 @@ class check_observer final : public observer {
         });
     }
 
+    bool wants_memory_events() override { return true; }
+    void before_free(const void *addr, std::size_t length, const char *call) override {
+        const auto begin = reinterpret_cast<std::uintptr_t>(addr);
+        if (all_registered.overlap(begin, begin + length))
+            with_books([&](locked_books &locked) {
+                check_free(locked.books, begin, begin + length, call, locked.results);
+            });
+    }
+
     void on_fork() override { reset_check_after_fork(); }
 
   private:
+    /// A cm_id need not have a device.
+    static void start_without_device() noexcept {
+        try {
+            if (read_settings().problem.empty()) // else it is said when a device is opened
+                start_check();
+        } catch (const std::bad_alloc &) {
+        }
+    }
+
+    static void add_bounds(const void *addr, std::size_t length) noexcept {
+        const auto begin = reinterpret_cast<std::uintptr_t>(addr);
+        const std::uintptr_t end = begin + length;
+        all_registered.add(begin, end < begin ? UINTPTR_MAX : end);
+    }
+
     /// From a registration to on_create() of its MR, which come on one thread.
     static inline thread_local registration last_registration;
 };

@@ -40,6 +40,19 @@ void report_at_quick_exit() noexcept {
 
 } // namespace
 
+void registered_bounds::add(std::uintptr_t range_begin, std::uintptr_t range_end) noexcept {
+    // Relaxed: the thread that frees memory of a request has the request from a thread that
+    // registered the memory before.
+    for (std::uintptr_t old = begin.load(std::memory_order_relaxed);
+         range_begin < old &&
+         !begin.compare_exchange_weak(old, range_begin, std::memory_order_relaxed);) {
+    }
+    for (std::uintptr_t old = end.load(std::memory_order_relaxed);
+         range_end > old &&
+         !end.compare_exchange_weak(old, range_end, std::memory_order_relaxed);) {
+    }
+}
+
 void start_check() {
     const std::lock_guard guard(start_mutex);
     if (current_check.load() != nullptr)

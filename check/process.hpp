@@ -26,6 +26,19 @@ struct process_check {
     process_books books;
 };
 
+/// Where the program's registered memory is, or was. It only grows.
+struct registered_bounds {
+    std::atomic<std::uintptr_t> begin = UINTPTR_MAX, end = 0;
+
+    void add(std::uintptr_t range_begin, std::uintptr_t range_end) noexcept;
+    [[nodiscard]] bool overlap(std::uintptr_t range_begin,
+                               std::uintptr_t range_end) const noexcept {
+        return range_begin < end.load(std::memory_order_relaxed) &&
+               begin.load(std::memory_order_relaxed) < range_end;
+    }
+};
+inline constinit registered_bounds all_registered;
+
 /// nullptr: no device was opened.
 inline constinit std::atomic<process_check *> current_check = nullptr;
 
@@ -46,6 +59,7 @@ class locked_books {
     locked_books(const locked_books &) = delete;
     locked_books &operator=(const locked_books &) = delete;
 
+    [[nodiscard]] process_check &process() const noexcept { return process_; }
     [[nodiscard]] const settings &config() const noexcept { return process_.config; }
 
     process_books &books;

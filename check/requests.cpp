@@ -14,7 +14,7 @@ posted_request to_posted(const request &posted, bool has_stack) {
             .opcode = posted.opcode,
             .is_receive = posted.is_receive,
             .is_signaled = posted.is_signaled,
-            .mrs = {},
+            .memory = {},
             .stack = has_stack ? stack_trace::capture_all() : stack_trace{}};
 }
 
@@ -28,7 +28,9 @@ void note_failure(process_books &books, const request &failed, ibv_wc_status sta
     qp->has_failed = true;
     qp->failure = status;
     qp->failure_poll = stack_trace::capture_all();
+    qp->failure_thread = std::this_thread::get_id();
     qp->num_sends_since_failure = 0;
+    qp->is_failure_reported = false;
 }
 
 /// Overwrites what is undefined after an error: a program that reads it all the same does not find
@@ -50,14 +52,24 @@ void add_request(const request &added, std::span<const ibv_sge> sges) {
         process_books &books = locked.books;
         posted_request posted = to_posted(added, locked.config().post_stacks);
         if (known_qp *const qp = books.find_qp(added.queue)) {
-            posted.mrs = check_sges(books, *qp, qp->pd_handle, posted, sges, locked.results);
+            posted.memory = check_sges(books, *qp, qp->pd_handle, posted, sges, locked.results);
             check_after_failure(*qp, posted, locked.results);
             const posted_request &kept = books.add_request(*qp, added.number, std::move(posted));
             check_capacity(books, *qp, kept, locked.results);
         } else if (known_srq *const srq = books.find_srq(added.queue)) {
-            posted.mrs = check_sges(books, *srq, srq->pd_handle, posted, sges, locked.results);
-            books.add_request(*srq, added.number, std::move(posted));
+            posted.memory = check_sges(books, *srq, srq->pd_handle, posted, sges, locked.results);
+            const posted_request &kept = books.add_request(*srq, added.number, std::move(posted));
+            check_srq_capacity(books, *srq, kept, locked.results);
         }
+    });
+}
+
+void check_address(const request &sent, const ibv_send_wr &wr) {
+    with_books([&](locked_books &locked) {
+        const known_qp *const qp = locked.books.find_qp(sent.queue);
+        if (qp != nullptr && qp->type == IBV_QPT_UD)
+            static_cast<void>(check_destroyed(locked.books, object_kind::AH, wr.wr.ud.ah,
+                                              "ibv_post_send", locked.results));
     });
 }
 

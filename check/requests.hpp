@@ -11,6 +11,8 @@ namespace coherdma::check {
 
 /// A request is about to be posted; sges: none if its data are inline.
 void add_request(const interposer::request &, std::span<const ibv_sge> sges);
+/// The AH that a request of a UD QP has.
+void check_address(const interposer::request &, const ibv_send_wr &);
 /// The driver was asked to post it, whatever it returned.
 void check_posted(const interposer::request &);
 /// It was refused, or is complete.

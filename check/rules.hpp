@@ -26,25 +26,32 @@ void check_reset(const known_qp &, findings &);
 /// handle: of no object that the books have. False: it is not known that there was one.
 bool check_destroyed(const process_books &, object_kind, const void *handle, const char *call,
                      findings &);
+/// This memory is about to be freed by the call.
+void check_free(const process_books &, std::uintptr_t begin, std::uintptr_t end, const char *call,
+                findings &);
 void find_leaks(const process_books &, findings &);
 
 // Requests (rules_of_requests.cpp)
-/// Of a request that is about to be posted; sges: none if the data are inline. Returns the MRs that
+/// Of a request that is about to be posted; sges: none if the data are inline. Returns what
 /// the SGEs name.
-std::vector<object_number> check_sges(process_books &, const known_object &queue,
-                                      std::uint32_t pd_handle, const posted_request &,
-                                      std::span<const ibv_sge> sges, findings &);
+std::vector<named_memory> check_sges(process_books &, const known_object &queue,
+                                     std::uint32_t pd_handle, const posted_request &,
+                                     std::span<const ibv_sge> sges, findings &);
 /// After the driver was asked to post it, whatever it returned.
 void check_state(known_qp &, const posted_request &, findings &);
 /// Before the QP has the request.
 void check_after_failure(known_qp &, const posted_request &, findings &);
+/// Of an SRQ that has a receive more.
+void check_srq_capacity(process_books &, const known_srq &, const posted_request &, findings &);
 /// When it has.
 void check_capacity(process_books &, known_qp &, const posted_request &, findings &);
 
 // Events (rules_of_events.cpp)
 /// Whether no CQ of the channel is armed, so that no event can come.
 bool is_endless(const process_books &, const ibv_comp_channel &);
-void check_endless(const process_books &, const ibv_comp_channel &, findings &);
+/// wait: the stack of the thread that waits.
+void check_endless(const process_books &, const ibv_comp_channel &, const stack_trace &wait,
+                   findings &);
 void check_missed(const process_books &, const ibv_comp_channel &, findings &);
 
 } // namespace coherdma::check

@@ -26,7 +26,8 @@ bool is_endless(const process_books &books, const ibv_comp_channel &channel) {
     return has_cq && !is_armed;
 }
 
-void check_endless(const process_books &books, const ibv_comp_channel &channel, findings &result) {
+void check_endless(const process_books &books, const ibv_comp_channel &channel,
+                   const stack_trace &wait, findings &result) {
     const known_cq *first = nullptr;
     std::size_t count = 0;
     for_each_cq(books, channel, [&](const known_cq &cq) {
@@ -41,6 +42,7 @@ void check_endless(const process_books &books, const ibv_comp_channel &channel, 
                                                   " CQs of the channel is armed: no event will "
                                                   "come",
                                  "the program waits for an event");
+    added.events.back().stack = wait;
     if (first->arm.depth != 0)
         added.events.insert(
             added.events.end() - 1,

@@ -4,6 +4,7 @@
 
 #include "rules.hpp"
 
+#include <algorithm>
 #include <map>
 
 namespace coherdma::check {
@@ -11,6 +12,10 @@ namespace {
 
 bool is_stopped(ibv_qp_state state) noexcept {
     return state == IBV_QPS_RESET || state == IBV_QPS_ERR;
+}
+
+bool executes_sends(ibv_qp_state state) noexcept {
+    return state == IBV_QPS_RTS || state == IBV_QPS_SQD;
 }
 
 std::string count_of(std::size_t count, const char *noun) {
@@ -33,31 +38,37 @@ void add_outstanding(const known_qp &qp, const char *verb, const std::string &ca
     result.push_back(std::move(added));
 }
 
-/// A request that names the MR and can still be executed; nullptr: there is none.
-const posted_request *find_use(const process_books &books, const known_mr &mr) {
-    const auto find_in = [&](const request_map &requests) -> const posted_request * {
-        for (const auto &[number, request] : requests)
-            for (const object_number named : request.mrs)
-                if (named == mr.number)
-                    return &request;
-        return nullptr;
-    };
-    for (const auto &[handle, srq] : books.srqs)
-        if (const posted_request *const use = find_in(srq.receives))
-            return use;
-    for (const auto &[handle, qp] : books.qps) {
-        const posted_request *use = find_in(qp.sends);
-        if (use == nullptr)
-            use = find_in(qp.receives);
-        if (use != nullptr && !is_stopped(query_state(qp)))
-            return use;
-    }
-    return nullptr;
+/// Whether the device may still execute a request of this queue.
+bool may_execute(const known_object &queue) {
+    return queue.kind != object_kind::QP ||
+           !is_stopped(query_state(static_cast<const known_qp &>(queue)));
+}
+
+/// An outstanding request that the device may still execute, and that names memory for which
+/// is_named(memory) is true.
+struct pending_use {
+    const known_object *queue = nullptr; ///< nullptr: there is none
+    const posted_request *request = nullptr;
+};
+
+template <class function>
+pending_use find_use(const process_books &books, function is_named) {
+    pending_use use;
+    books.for_each_request([&](const known_object &queue, const posted_request &request) {
+        if (std::any_of(request.memory.begin(), request.memory.end(), is_named) &&
+            may_execute(queue))
+            use = {.queue = &queue, .request = &request};
+        return use.queue != nullptr;
+    });
+    return use;
 }
 
 void check_mr(const process_books &books, const known_mr &mr, findings &result) {
-    const posted_request *const use = mr.num_requests != 0 ? find_use(books, mr) : nullptr;
-    if (use == nullptr)
+    if (mr.num_requests == 0)
+        return;
+    const auto [queue, use] =
+        find_use(books, [&](const named_memory &named) { return named.mr == mr.number; });
+    if (queue == nullptr)
         return;
     finding added = make_finding(finding_kind::DEREG_WHILE_OUTSTANDING, mr,
                                  mr.name + " is deregistered while " + describe_request(*use) +
@@ -111,12 +122,12 @@ void check_destroy(process_books &books, const interposer::object &ended, findin
     if (ended.kind != object_kind::QP)
         return;
     const known_qp &qp = *books.find_qp(ended.handle);
-    if (!qp.sends.empty() && !is_stopped(query_state(qp)))
+    if (!qp.sends.empty() && executes_sends(query_state(qp)))
         add_outstanding(qp, "is destroyed", "it is destroyed", result);
 }
 
 void check_reset(const known_qp &qp, findings &result) {
-    if (!qp.sends.empty() && !is_stopped(qp.state))
+    if (!qp.sends.empty() && executes_sends(qp.state))
         add_outstanding(qp, "is modified to RESET", "it is modified to RESET", result);
 }
 
@@ -134,6 +145,28 @@ bool check_destroyed(const process_books &books, object_kind kind, const void *h
                                                  .stack = it->second.destruction});
     result.push_back(std::move(added));
     return true;
+}
+
+void check_free(const process_books &books, std::uintptr_t begin, std::uintptr_t end,
+                const char *call, findings &result) {
+    const bool may_be_named = std::any_of(books.mrs.begin(), books.mrs.end(), [&](const auto &it) {
+        const known_mr &mr = it.second;
+        return mr.num_requests != 0 && mr.memory < end && begin < mr.memory + (mr.end - mr.begin);
+    });
+    if (!may_be_named)
+        return;
+    const auto [queue, use] = find_use(
+        books, [&](const named_memory &named) { return named.begin < end && begin < named.end; });
+    if (queue == nullptr)
+        return;
+    finding added = make_finding(finding_kind::MEMORY_FREED, *queue,
+                                 std::string("memory is freed while ") + describe_request(*use) +
+                                     ", which names it, is not complete",
+                                 std::string(call) + "() is called with it");
+    added.events.insert(added.events.end() - 1,
+                        {.description = describe_request(*use) + ", was posted to " + queue->name,
+                         .stack = use->stack});
+    result.push_back(std::move(added));
 }
 
 /// By the places that created them.

@@ -80,30 +80,60 @@ void check_sge(const known_object &queue, std::uint32_t pd_handle, const posted_
                                         std::to_string(pd_handle));
 }
 
+named_memory memory_of(const known_mr &mr, const ibv_sge &sge) noexcept {
+    named_memory named = {.mr = mr.number};
+    if (mr.memory != 0) {
+        named.begin = mr.memory + (sge.addr - mr.begin);
+        named.end = named.begin + sge.length;
+    }
+    return named;
+}
+
 /// A state in which the post is refused, or the request dropped.
 bool takes_no_post(ibv_qp_state state, bool is_receive) noexcept {
     return state == IBV_QPS_RESET ||
            (!is_receive && (state == IBV_QPS_INIT || state == IBV_QPS_RTR));
 }
 
-void check_cq(known_cq *cq, const posted_request &request, findings &result) {
-    if (cq == nullptr || !request.is_signaled || cq->is_overflow_reported || cq->num_entries <= 0 ||
-        cq->num_expected <= static_cast<std::size_t>(cq->num_entries))
+void check_cq(known_cq &cq, std::size_t num_expected, const posted_request &request,
+              findings &result) {
+    if (cq.is_overflow_reported || cq.num_entries <= 0 ||
+        num_expected <= static_cast<std::size_t>(cq.num_entries))
         return;
-    cq->is_overflow_reported = true;
-    result.push_back(make_finding(
-        finding_kind::CQ_OVERFLOW, *cq,
-        std::to_string(cq->num_expected) + " completions can come before one is polled, and " +
-            cq->name + " has " + std::to_string(cq->num_entries) + " entries",
-        post_of(request)));
+    cq.is_overflow_reported = true;
+    result.push_back(make_finding(finding_kind::CQ_OVERFLOW, cq,
+                                  std::to_string(num_expected) +
+                                      " completions can come before one is polled, and " + cq.name +
+                                      " has " + std::to_string(cq.num_entries) + " entries",
+                                  post_of(request)));
+}
+
+/// The CQ that all receives of the SRQ complete into; nullptr: there is none, or there are more.
+known_cq *find_cq_of(process_books &books, const known_srq &srq) {
+    const void *common = nullptr;
+    for (const auto &[handle, qp] : books.qps) {
+        if (qp.srq != srq.handle)
+            continue;
+        if (common != nullptr && common != qp.recv_cq)
+            return nullptr;
+        common = qp.recv_cq;
+    }
+    return books.find_cq(common);
 }
 
 } // namespace
 
-std::vector<object_number> check_sges(process_books &books, const known_object &queue,
-                                      std::uint32_t pd_handle, const posted_request &request,
-                                      std::span<const ibv_sge> sges, findings &result) {
-    std::vector<object_number> named;
+void check_srq_capacity(process_books &books, const known_srq &srq, const posted_request &request,
+                        findings &result) {
+    known_cq *const cq = find_cq_of(books, srq);
+    if (cq != nullptr)
+        check_cq(*cq, cq->num_expected + srq.receives.size(), request, result);
+}
+
+std::vector<named_memory> check_sges(process_books &books, const known_object &queue,
+                                     std::uint32_t pd_handle, const posted_request &request,
+                                     std::span<const ibv_sge> sges, findings &result) {
+    std::vector<named_memory> named;
     for (const ibv_sge &sge : sges) {
         if (sge.length == 0)
             continue; // some devices take it for 2 GiB, and others for nothing
@@ -112,7 +142,7 @@ std::vector<object_number> check_sges(process_books &books, const known_object &
             result.push_back(unknown_key(books, queue, request, sge.lkey));
             continue;
         }
-        named.push_back(mr->number);
+        named.push_back(memory_of(*mr, sge));
         check_sge(queue, pd_handle, request, *mr, sge, result);
     }
     return named;
@@ -139,14 +169,19 @@ void check_state(known_qp &qp, const posted_request &request, findings &result) 
 void check_after_failure(known_qp &qp, const posted_request &request, findings &result) {
     if (request.is_receive || !qp.has_failed)
         return;
-    // One send may find out when the queue has been flushed, or be of a thread that does not know.
+    // The thread that polled the error knows of it; but it may post an empty request to find out
+    // when the queue has been flushed.
+    const bool knows = qp.failure_thread == std::this_thread::get_id() && !request.memory.empty();
     constexpr std::size_t MANY = 3;
-    if (++qp.num_sends_since_failure != MANY)
+    ++qp.num_sends_since_failure;
+    if (qp.is_failure_reported || (!knows && qp.num_sends_since_failure < MANY))
         return;
-    finding added = make_finding(finding_kind::ERROR_IGNORED, qp,
-                                 std::to_string(MANY) + " sends are posted to " + qp.name +
-                                     " after a completion said: " + ibv_wc_status_str(qp.failure),
-                                 post_of(request));
+    qp.is_failure_reported = true;
+    finding added =
+        make_finding(finding_kind::ERROR_IGNORED, qp,
+                     "a request is posted to " + qp.name +
+                         " after a completion of it said: " + ibv_wc_status_str(qp.failure),
+                     post_of(request));
     added.events.insert(added.events.end() - 1,
                         {.description = "that completion was polled", .stack = qp.failure_poll});
     result.push_back(std::move(added));
@@ -154,7 +189,9 @@ void check_after_failure(known_qp &qp, const posted_request &request, findings &
 
 void check_capacity(process_books &books, known_qp &qp, const posted_request &request,
                     findings &result) {
-    check_cq(books.find_cq(request.is_receive ? qp.recv_cq : qp.send_cq), request, result);
+    known_cq *const cq = books.find_cq(request.is_receive ? qp.recv_cq : qp.send_cq);
+    if (cq != nullptr && request.is_signaled)
+        check_cq(*cq, cq->num_expected, request, result);
     if (!request.is_receive && qp.max_sends != 0 && qp.sends.size() == qp.max_sends &&
         qp.num_signaled == 0)
         result.push_back(

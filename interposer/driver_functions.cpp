@@ -68,9 +68,11 @@ libibverbs_functions find_functions() noexcept {
     symbols.find(functions.get_async_event, "ibv_get_async_event", "IBVERBS_1.1");
     symbols.find(functions.ack_async_event, "ibv_ack_async_event", "IBVERBS_1.1");
     symbols.find(functions.create_srq, "ibv_create_srq", "IBVERBS_1.1");
+    symbols.find(functions.modify_srq, "ibv_modify_srq", "IBVERBS_1.1");
     symbols.find(functions.destroy_srq, "ibv_destroy_srq", "IBVERBS_1.1");
     symbols.find(functions.create_qp, "ibv_create_qp", "IBVERBS_1.1");
     symbols.find(functions.modify_qp, "ibv_modify_qp", "IBVERBS_1.1");
+    symbols.find(functions.query_qp, "ibv_query_qp", "IBVERBS_1.1");
     symbols.find(functions.destroy_qp, "ibv_destroy_qp", "IBVERBS_1.1");
     symbols.find(functions.qp_to_qp_ex, "ibv_qp_to_qp_ex", "IBVERBS_1.6");
     symbols.find(functions.create_ah, "ibv_create_ah", "IBVERBS_1.1");

@@ -70,9 +70,11 @@ struct libibverbs_functions {
     int (*get_async_event)(ibv_context *, ibv_async_event *);
     void (*ack_async_event)(ibv_async_event *);
     ibv_srq *(*create_srq)(ibv_pd *, ibv_srq_init_attr *);
+    int (*modify_srq)(ibv_srq *, ibv_srq_attr *, int);
     int (*destroy_srq)(ibv_srq *);
     ibv_qp *(*create_qp)(ibv_pd *, ibv_qp_init_attr *);
     int (*modify_qp)(ibv_qp *, ibv_qp_attr *, int);
+    int (*query_qp)(ibv_qp *, ibv_qp_attr *, int, ibv_qp_init_attr *);
     int (*destroy_qp)(ibv_qp *);
     ibv_qp_ex *(*qp_to_qp_ex)(ibv_qp *);
     ibv_ah *(*create_ah)(ibv_pd *, ibv_ah_attr *);

@@ -53,9 +53,13 @@ void hook_event_functions(ibv_context &context) noexcept {
 extern "C" {
 
 int ibv_get_cq_event(ibv_comp_channel *channel, ibv_cq **cq, void **cq_context) {
-    if (const object_record *const record = tables().others.find(channel); is_observed(record))
-        notify(*record, &observer::before_wait, *channel);
+    const object_record *const waiter = tables().others.find(channel);
+    const bool is_waiter_observed = is_observed(waiter);
+    if (is_waiter_observed)
+        notify(*waiter, &observer::before_wait, *channel);
     const int result = libibverbs().get_cq_event(channel, cq, cq_context);
+    if (is_waiter_observed)
+        notify(*waiter, &observer::after_wait, *channel);
     if (const cq_record *const record = result == 0 ? tables().cqs.find(*cq) : nullptr;
         is_observed(record))
         notify(*record, &observer::on_completion_event, record->info);

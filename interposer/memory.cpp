@@ -62,6 +62,11 @@ class registration_chain final : public registrar {
 /// Registers memory, by the observers if there are any.
 template <class function>
 ibv_mr *register_memory(const registration &asked, function call) {
+    if (tables().others.find(asked.pd) == nullptr &&
+        is_refused(object_kind::PD, asked.pd, "ibv_reg_mr")) {
+        errno = EINVAL;
+        return nullptr;
+    }
     const context_record *const context = tables().contexts.find(asked.pd->context);
     registration_chain<function> chain(is_observed(context) ? context : nullptr, asked, call);
     return create(object_kind::MR, asked.pd->context, [&] { return chain.reg_mr(asked); });

@@ -7,6 +7,7 @@
 #include "driver_functions.hpp"
 #include "handle_table.hpp"
 #include "observer.hpp"
+#include "process_memory.hpp"
 #include "request_books.hpp"
 
 #include <atomic>
@@ -193,6 +194,7 @@ std::unique_ptr<record> destroy(handle_table<record> &table, const void *handle,
     // What an observer creates and destroys itself has no record: one of this address is that of an
     // object which the driver has freed, and which another thread is about to remove.
     record *const existing = unobserved_scope::is_active() ? nullptr : table.find(handle);
+    const destruction_scope keeps_memory(handle);
     if (existing == nullptr || existing->is_being_destroyed) {
         error = end();
         return nullptr;

@@ -132,6 +132,8 @@ class observer {
     virtual void before_arm(ibv_cq &) {}
     /// ibv_get_cq_event() begins. It may wait.
     virtual void before_wait(ibv_comp_channel &) {}
+    /// It has returned, whatever it returned.
+    virtual void after_wait(ibv_comp_channel &) {}
     /// It has returned an event of this CQ.
     virtual void on_completion_event(const object &) {}
     /// ibv_get_async_event() has returned an event of this CQ, SRQ or QP.
@@ -139,11 +141,20 @@ class observer {
     /// The program acknowledges that many of both.
     virtual void before_acknowledge(const object &, unsigned count) { static_cast<void>(count); }
 
-    /// A call has begun with the handle of a CQ, SRQ, QP or MR that the interposer does not know:
-    /// it was destroyed, or created where the interposer did not see it. True: the call fails. Of
-    /// all contexts, also of those whose events the observer does not want.
+    /// A call has begun with the handle of a PD, CQ, SRQ, QP or MR that the interposer does not
+    /// know: it was destroyed, or created where the interposer did not see it. True: the call
+    /// fails. Of all contexts, also of those whose events the observer does not want.
     virtual bool refuses_unknown(object_kind, const void *handle, const char *call) {
         return static_cast<void>(handle), static_cast<void>(call), false;
+    }
+
+    /// Whether before_free() is to be called. Asked once, when the program's calls are redirected.
+    virtual bool wants_memory_events() { return false; }
+    /// The program frees or unmaps this memory, by the call "free", "realloc" or "munmap": the
+    /// memory is not accessed, as it may be freed already. May come on threads that hold any lock
+    /// of the program.
+    virtual void before_free(const void *addr, std::size_t length, const char *call) {
+        static_cast<void>(addr), static_cast<void>(length), static_cast<void>(call);
     }
 
     /// In a child of fork(). There are no events of the objects that it inherits.

@@ -181,6 +181,12 @@ ibv_srq *ibv_create_srq(ibv_pd *pd, ibv_srq_init_attr *attr) {
     return added_srq(libibverbs().create_srq(pd, attr), pd->context);
 }
 
+int ibv_modify_srq(ibv_srq *srq, ibv_srq_attr *attr, int mask) {
+    if (tables().srqs.find(srq) == nullptr && is_refused(object_kind::SRQ, srq, "ibv_modify_srq"))
+        return EINVAL;
+    return libibverbs().modify_srq(srq, attr, mask);
+}
+
 int ibv_destroy_srq(ibv_srq *srq) {
     if (tables().srqs.find(srq) == nullptr && is_refused(object_kind::SRQ, srq, "ibv_destroy_srq"))
         return EINVAL;
@@ -216,6 +222,12 @@ int ibv_modify_qp(ibv_qp *qp, ibv_qp_attr *attr, int mask) {
     }
     notify(*record, &observer::on_modify_qp, *qp, std::as_const(*attr), mask);
     return 0;
+}
+
+int ibv_query_qp(ibv_qp *qp, ibv_qp_attr *attr, int mask, ibv_qp_init_attr *init_attr) {
+    if (tables().qps.find(qp) == nullptr && is_refused(object_kind::QP, qp, "ibv_query_qp"))
+        return EINVAL;
+    return libibverbs().query_qp(qp, attr, mask, init_attr);
 }
 
 int ibv_destroy_qp(ibv_qp *qp) {

@@ -8,6 +8,8 @@
 
 #include "calls.hpp"
 #include "dynamic_symbols.hpp"
+#include "observers.hpp"
+#include "process_memory.hpp"
 
 #include <cerrno>
 #include <cstring>
@@ -108,6 +110,30 @@ int find_replacements(const void *library_function, replacement_map &replacement
     return 0;
 }
 
+/// Functions of the C library, if an observer wants to know what memory is freed.
+void find_memory_replacements(replacement_map &replacements) {
+    bool is_asked = false;
+    for (observer *const loaded : loaded_observers())
+        is_asked = loaded->wants_memory_events() || is_asked;
+    if (!is_asked)
+        return;
+    for (const memory_function &function : find_memory_functions()) {
+        const auto original = reinterpret_cast<address>(function.original);
+        const link_map *const library = find_object(function.original);
+        if (library == nullptr)
+            continue;
+        // By its name: free() and cfree() are one function.
+        const dynamic_symbols symbols(library);
+        for (ElfW(Word) i = 0; i < symbols.count; ++i)
+            if (symbols.is_exported_function(i) &&
+                library->l_addr + symbols.symbols[i].st_value == original &&
+                std::strcmp(symbols.name(i), function.name) == 0)
+                replacements[original] = {.function =
+                                              reinterpret_cast<address>(function.replacement),
+                                          .symbol = const_cast<ElfW(Sym) *>(&symbols.symbols[i])};
+    }
+}
+
 struct redirection {
     const replacement_map &replacements;
     int error = 0;
@@ -180,6 +206,7 @@ int redirect_program() noexcept try {
     for (const void *const function : find_direct_functions())
         if (function != nullptr)
             static_cast<void>(find_replacements(function, replacements)); // else nothing is said
+    find_memory_replacements(replacements);
     // In here nothing is called that takes the dynamic linker's locks.
     redirection current = {.replacements = replacements};
     dl_iterate_phdr(redirect_object, &current);

@@ -51,9 +51,11 @@ bool is_in_startup_code(const void *return_addr) noexcept {
     return file_of_call(return_addr, info).starts_with("libc.so");
 }
 
-/// ibv_post_send() and others are inlined into the program.
-bool is_inline_verb(const std::string &frame) noexcept {
-    return frame.find("/infiniband/verbs.h:") != std::string::npos;
+/// ibv_post_send() and others are inlined into the program, as is the C++ library.
+bool is_of_system_header(const std::string &frame) noexcept {
+    return frame.find("/infiniband/verbs.h:") != std::string::npos ||
+           frame.find("/rdma/rdma_verbs.h:") != std::string::npos ||
+           frame.find("/include/c++/") != std::string::npos;
 }
 
 /// The frames of the program in a stack, from the innermost one: [begin, end).
@@ -137,7 +139,7 @@ std::vector<std::string> to_strings(const stack_trace &trace) {
     std::vector<std::string> lines;
     for (int i = shown.begin; i < shown.end; ++i)
         for (std::string &line : describe_call(trace.frames[static_cast<std::size_t>(i)]))
-            if (!lines.empty() || !is_inline_verb(line))
+            if (!lines.empty() || !is_of_system_header(line))
                 lines.push_back(std::move(line));
     return lines;
 }
