@@ -152,8 +152,8 @@ def problems_of_findings(case: Case, run: Run) -> List[str]:
     expected = 0
     for each in run.findings:
         place = each.get("place") or {}
-        where = (os.path.basename(place.get("file") or ""), place.get("line"))
-        if each["kind"] == case.kind and where in places:
+        position = (os.path.basename(place.get("file") or ""), place.get("line"))
+        if each["kind"] == case.kind and position in places:
             expected += 1
         elif each["kind"] not in case.also:
             problems.append(f"wrong: not expected: {describe_finding(each)}")
