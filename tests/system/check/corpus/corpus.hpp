@@ -30,7 +30,7 @@ enum need : unsigned {
 
 struct corpus_case {
     std::string_view name; ///< of its function
-    std::string_view kind;
+    std::string_view kind; ///< or "none": correct in both variants
     void (*run)(const target &, bool corrected);
     unsigned needs = 0;
     /// Without the checker the wrong program may crash, for its call uses freed memory.
@@ -54,5 +54,6 @@ std::span<const corpus_case> local_range_cases();
 std::span<const corpus_case> local_access_cases();
 std::span<const corpus_case> local_pd_cases();
 std::span<const corpus_case> leak_cases();
+std::span<const corpus_case> correct_cases();
 
 } // namespace check_corpus

@@ -39,9 +39,11 @@ void send_after_remote_error(const target &target, bool corrected) {
     check(ibv_post_send(local.qp, &read.wr, &bad_wr), "post");
     const ibv_wc wc = wait_any(local.send_cq, "the Read");
     if (corrected && wc.status != IBV_WC_SUCCESS)
-        return;
+        link.reconnect();
     read.wr.wr.rdma.rkey = link.responder.mr->rkey;
     ibv_post_send(local.qp, &read.wr, &bad_wr); // wrong: error-ignored
+    if (corrected)
+        wait_success(local.send_cq, "the Read");
 }
 
 /// The status is read by ibv_start_poll(), and forgotten.

@@ -75,24 +75,36 @@ unconnected::unconnected(const target &target, const endpoint_options &options)
 
 loopback::loopback(const target &target, bool in_doubt, const loopback_options &options) {
     if (target.is_rxe() && !options.by_cm)
-        connect_by_verbs(target, options);
+        open_and_connect(target, options);
     else
         connect_by_cm(target, options);
     requester.in_doubt = responder.in_doubt = in_doubt;
 }
 
-void loopback::connect_by_verbs(const target &target, const loopback_options &options) {
+void connect_by_verbs(const device &dev, const endpoint &first, const endpoint &second) {
     constexpr std::uint8_t ack_timeout = 14, rnr_retry = 7; // 67 ms
+    const ibv_ah_attr ah_attr = verbs_test::make_loopback_ah_attr(dev.gid, dev.gid_index);
+    verbs_test::modify_qp_to_rtr(first.qp, second.qp->qp_num, ah_attr, 1);
+    verbs_test::modify_qp_to_rtr(second.qp, first.qp->qp_num, ah_attr, 1);
+    verbs_test::modify_qp_to_rts(first.qp, ack_timeout, rnr_retry, 1);
+    verbs_test::modify_qp_to_rts(second.qp, ack_timeout, rnr_retry, 1);
+}
+
+void loopback::open_and_connect(const target &target, const loopback_options &options) {
     device_ = std::make_unique<device>(target);
     requester.create(device_->context, options.requester);
     responder.create(device_->context, options.responder);
-    const ibv_ah_attr ah_attr = verbs_test::make_loopback_ah_attr(device_->gid, device_->gid_index);
     requester.to_init();
     responder.to_init();
-    verbs_test::modify_qp_to_rtr(requester.qp, responder.qp->qp_num, ah_attr, 1);
-    verbs_test::modify_qp_to_rtr(responder.qp, requester.qp->qp_num, ah_attr, 1);
-    verbs_test::modify_qp_to_rts(requester.qp, ack_timeout, rnr_retry, 1);
-    verbs_test::modify_qp_to_rts(responder.qp, ack_timeout, rnr_retry, 1);
+    connect_by_verbs(*device_, requester, responder);
+}
+
+void loopback::reconnect() const {
+    for (const endpoint *each : {&requester, &responder}) {
+        each->to_state(IBV_QPS_RESET);
+        each->to_init();
+    }
+    connect_by_verbs(*device_, requester, responder);
 }
 
 rdma_cm_id *loopback::create_id() const {

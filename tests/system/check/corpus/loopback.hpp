@@ -23,6 +23,9 @@ struct device {
     ~device() { ibv_close_device(context); }
 };
 
+/// Takes both QPs of the device from INIT to RTS, connected to each other.
+void connect_by_verbs(const device &dev, const endpoint &first, const endpoint &second);
+
 /// An endpoint that is not connected, whose QP is in INIT.
 struct unconnected {
     device dev;
@@ -48,13 +51,15 @@ class loopback {
     loopback(const target &target, bool in_doubt, const loopback_options &options = {});
 
     void disconnect() const;
+    /// Takes both QPs through RESET, and connects them again. Only if connected by verbs.
+    void reconnect() const;
     /// A message from the requester to the responder, whose completions stay in the CQs.
     void send_message() const;
     /// The same, and both completions are polled.
     void exchange_message() const;
 
   private:
-    void connect_by_verbs(const target &target, const loopback_options &options);
+    void open_and_connect(const target &target, const loopback_options &options);
     void connect_by_cm(const target &target, const loopback_options &options);
     void resolve(const target &target) const;
     rdma_cm_id *create_id() const;

@@ -113,6 +113,20 @@ void list_longer_than_cqe(const target &target, bool corrected) {
     check(ibv_post_recv(local.qp, list.data(), &bad_wr), "post"); // wrong: cq-overflow
 }
 
+/// The queue of the QP has grown, and its CQ not.
+void cq_not_resized(const target &target, bool corrected) {
+    unconnected side(target, {.cqe = small_cqe, .max_wr = many_wr});
+    endpoint &local = side.local;
+    const int num_receives = local.recv_cq->cqe + 1;
+    if (corrected)
+        check(ibv_resize_cq(local.recv_cq, 2 * num_receives), "resize");
+    for (int i = 0; i < num_receives; ++i) {
+        recv_request recv(local.sge());
+        ibv_recv_wr *bad_wr = nullptr;
+        check(ibv_post_recv(local.qp, &recv.wr, &bad_wr), "post"); // wrong: cq-overflow
+    }
+}
+
 /// The receives of an SRQ complete into the CQ of the QP that gets the message.
 void more_srq_receives_than_cqe(const target &target, bool corrected) {
     unconnected side(target,
@@ -154,6 +168,7 @@ constexpr std::array cases{
     corpus_case{.name = "cq_of_two_qps", .kind = kind, .run = cq_of_two_qps},
     corpus_case{.name = "all_sends_signaled", .kind = kind, .run = all_sends_signaled},
     corpus_case{.name = "list_longer_than_cqe", .kind = kind, .run = list_longer_than_cqe},
+    corpus_case{.name = "cq_not_resized", .kind = kind, .run = cq_not_resized, .needs = rxe},
     corpus_case{
         .name = "more_srq_receives_than_cqe", .kind = kind, .run = more_srq_receives_than_cqe},
     corpus_case{.name = "more_wr_sends_than_cqe",

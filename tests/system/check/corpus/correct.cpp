@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// Correct programs that resemble wrong ones. The checker must be silent about them.
+
+#include "loopback.hpp"
+
+#include <array>
+#include <cstdlib>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+namespace check_corpus {
+
+namespace {
+
+ibv_cq *get_event(ibv_comp_channel *channel) {
+    ibv_cq *cq = nullptr;
+    void *context = nullptr;
+    check(ibv_get_cq_event(channel, &cq, &context), "get the event");
+    return cq;
+}
+
+/// No completion can have come before the CQ was armed, since the QP was not connected.
+void armed_before_connected(const target &target, bool /*corrected*/) {
+    device dev(target);
+    endpoint first, second;
+    first.create(dev.context);
+    second.create(dev.context);
+    first.to_init();
+    second.to_init();
+    second.post_recv();
+    check(ibv_req_notify_cq(second.recv_cq, 0), "arm");
+    connect_by_verbs(dev, first, second);
+    first.post_send(IBV_WR_SEND, first.sge(), second);
+    ibv_ack_cq_events(get_event(second.channel), 1);
+    wait_success(second.recv_cq, "the receive");
+    wait_success(first.send_cq, "the message");
+}
+
+/// The manual page advises to acknowledge several events by one call.
+void events_acknowledged_together(const target &target, bool /*corrected*/) {
+    loopback link(target, false);
+    constexpr unsigned count = 3;
+    ibv_cq *const cq = link.requester.send_cq;
+    for (unsigned i = 0; i < count; ++i) {
+        check(ibv_req_notify_cq(cq, 0), "arm");
+        link.send_message();
+        if (get_event(link.requester.channel) != cq)
+            throw failure("an event of another CQ");
+        wait_success(cq, "the message");
+        wait_success(link.responder.recv_cq, "the receive");
+    }
+    ibv_ack_cq_events(cq, count);
+}
+
+/// Only receives are outstanding when the QP is reset.
+void reset_with_receives(const target &target, bool /*corrected*/) {
+    loopback link(target, false);
+    link.exchange_message();
+    link.responder.post_recv();
+    link.requester.post_recv();
+    link.reconnect();
+    link.exchange_message();
+}
+
+/// More sends than the SQ and the CQ have entries, but one in four is signaled, and is waited for.
+void signaled_each_fourth(const target &target, bool /*corrected*/) {
+    loopback link(target, false, {.requester = {.cqe = 2}});
+    const endpoint &local = link.requester;
+    constexpr unsigned count = 64;
+    for (unsigned i = 0; i < count; ++i) {
+        const bool has_cqe = i % 4 == 3;
+        local.post_send(IBV_WR_RDMA_WRITE, local.sge(), link.responder,
+                        has_cqe ? signaled : unsignaled);
+        if (has_cqe)
+            wait_success(local.send_cq, "a Write");
+    }
+}
+
+/// A message of no bytes needs no SGE, and an SGE of no bytes in a message with others needs no
+/// key.
+void messages_without_bytes(const target &target, bool /*corrected*/) {
+    loopback link(target, false);
+    const endpoint &local = link.requester;
+    link.responder.post_recv();
+    send_request send(IBV_WR_SEND, local.sge());
+    send.wr.num_sge = 0;
+    send.wr.sg_list = nullptr;
+    ibv_send_wr *bad_wr = nullptr;
+    check(ibv_post_send(local.qp, &send.wr, &bad_wr), "post");
+    wait_success(local.send_cq, "the message");
+    wait_success(link.responder.recv_cq, "the receive");
+}
+
+/// A thread posts, and another one polls.
+void posted_and_polled_by_threads(const target &target, bool /*corrected*/) {
+    constexpr int count = 200;
+    loopback link(target, false, {.requester = {.cqe = 256, .max_wr = 256}});
+    const endpoint &local = link.requester;
+    std::thread poller([&] {
+        for (int i = 0; i < count; ++i)
+            wait_success(local.send_cq, "a Write");
+    });
+    for (int i = 0; i < count; ++i)
+        local.post_send(IBV_WR_RDMA_WRITE, local.sge(), link.responder);
+    poller.join();
+}
+
+/// A child begins and ends while a receive is outstanding.
+void child_during_receive(const target &target, bool /*corrected*/) {
+    loopback link(target, false);
+    link.responder.post_recv();
+    const pid_t child = fork();
+    if (child == 0)
+        _exit(0);
+    int status = 0;
+    check(waitpid(child, &status, 0) == child ? 0 : -1, "wait");
+    link.requester.post_send(IBV_WR_SEND, link.requester.sge(), link.responder);
+    wait_success(link.requester.send_cq, "the message");
+    wait_success(link.responder.recv_cq, "the receive");
+}
+
+/// Memory beside the receive's is freed, and the memory of a receive that is complete.
+void other_memory_freed(const target &target, bool /*corrected*/) {
+    loopback link(target, false);
+    const endpoint &local = link.responder;
+    constexpr std::size_t size = 512;
+    std::array<void *, 3> blocks{std::malloc(size), std::malloc(size), std::malloc(size)};
+    ibv_mr *const mr = check(ibv_reg_mr(local.pd, blocks[1], size, full_access), "register");
+    local.post_recv({reinterpret_cast<std::uintptr_t>(blocks[1]), size, mr->lkey});
+    std::free(blocks[0]);
+    std::free(blocks[2]);
+    link.requester.post_send(IBV_WR_SEND, link.requester.sge(), local);
+    wait_success(link.requester.send_cq, "the message");
+    wait_success(local.recv_cq, "the receive");
+    ibv_dereg_mr(mr);
+    std::free(blocks[1]);
+}
+
+/// Two MRs of the same memory, of which the request names the other.
+void other_mr_deregistered(const target &target, bool /*corrected*/) {
+    unconnected side(target);
+    ibv_mr *const mr = side.local.register_memory();
+    side.local.post_recv();
+    ibv_dereg_mr(mr);
+}
+
+/// The QP is in ERR: its receives are flushed, and it may be destroyed with unread completions.
+void destroyed_in_error(const target &target, bool /*corrected*/) {
+    loopback link(target, false);
+    link.send_message();
+    link.requester.to_state(IBV_QPS_ERR);
+    link.requester.post_recv();
+    link.requester.destroy_qp();
+}
+
+constexpr std::string_view kind = "none";
+constexpr std::array cases{
+    corpus_case{.name = "armed_before_connected",
+                .kind = kind,
+                .run = armed_before_connected,
+                .needs = rxe},
+    corpus_case{
+        .name = "events_acknowledged_together", .kind = kind, .run = events_acknowledged_together},
+    corpus_case{
+        .name = "reset_with_receives", .kind = kind, .run = reset_with_receives, .needs = rxe},
+    corpus_case{.name = "signaled_each_fourth", .kind = kind, .run = signaled_each_fourth},
+    corpus_case{.name = "messages_without_bytes", .kind = kind, .run = messages_without_bytes},
+    corpus_case{
+        .name = "posted_and_polled_by_threads", .kind = kind, .run = posted_and_polled_by_threads},
+    corpus_case{.name = "child_during_receive", .kind = kind, .run = child_during_receive},
+    corpus_case{.name = "other_memory_freed", .kind = kind, .run = other_memory_freed},
+    corpus_case{.name = "other_mr_deregistered", .kind = kind, .run = other_mr_deregistered},
+    corpus_case{.name = "destroyed_in_error", .kind = kind, .run = destroyed_in_error},
+};
+
+} // namespace
+
+std::span<const corpus_case> correct_cases() {
+    return cases;
+}
+
+} // namespace check_corpus
