@@ -8,13 +8,13 @@ bats_require_minimum_version 1.5.0
 source "$BATS_TEST_DIRNAME/../lib/lib.bash"
 
 # run_checked FUNCTION DRIVER [ARGUMENT...]: the function runs a server and a client, with the checker. Both
-# must have written a summary.
+# must have written a summary, but one that is KILLED.
 run_checked() {
     export COHERDMA_OBSERVERS=$BUILD/provider/libcoherdma-check.so COHERDMA_CHECK_LOG=$BATS_TEST_TMPDIR/check.%p
     export RDMAV_DRIVERS=$BUILD/provider/libcoherdma-observers
     [[ ${PROVIDER:-} == stock ]] || RDMAV_DRIVERS=$BUILD/provider/libcoherdma:$RDMAV_DRIVERS
     "$@"
-    "$BATS_TEST_DIRNAME/findings.py" "$BATS_TEST_TMPDIR"/check.*
+    "$BATS_TEST_DIRNAME/findings.py" ${KILLED:+--killed} "$BATS_TEST_TMPDIR"/check.*
 }
 run_pingpong_of() { run_pingpong "$3" "$2"; } # DRIVER PROGRAM OPTIONS
 run_ud_pingpong() { # DRIVER OPTIONS
@@ -27,6 +27,20 @@ run_ud_pingpong() { # DRIVER OPTIONS
 # run_cm_program DRIVER PORT PROGRAM OPTIONS [SERVER-OPTION CLIENT-OPTION]
 run_cm_program() { run_programs "$1" "$2" "$3 ${5:--b @} $4" "$3 ${6:--s @} $4"; }
 run_rdma_client() { run_programs "$1" 7471 rdma_server 'rdma_client -s @'; }
+run_cmtime() { run_with_daemon "$1" 7471 'cmtime -b @ -c 10' 'cmtime -s @ -c 10'; } # DRIVER
+run_rcopy() { # DRIVER
+    READY='is_listening 7427 --rsocket' run_with_daemon "$1" 7427 rcopy "rcopy /bin/ls @:$BATS_TEST_TMPDIR/copy"
+}
+run_ucx_perftest() { # DRIVER OPTIONS
+    local options
+    command -v ucx_perftest >/dev/null || skip 'ucx_perftest is not installed'
+    options="ucx_perftest -d $(device_fact "$1" DEVICE):1 -s 1024 -n 100 -w 0 $2"
+    READY='is_listening_tcp 13337' run_server_client "$options" "$options $(device_fact "$1" ADDRESS)"
+}
+run_riostream_of() { # DRIVER
+    local options='-S 65536 -C 50 -I 1'
+    READY='is_listening 7471 --rsocket' run_programs "$1" 7471 "riostream -b @ $options" "riostream -s @ $options"
+}
 run_rstream_of() { # DRIVER OPTIONS
     local options="-S 65536 -C 50 -I 1 $2"
     READY='is_listening 7471 --rsocket' run_programs "$1" 7471 "rstream -b @ $options" "rstream -s @ $options"
@@ -74,3 +88,12 @@ run_rstream_of() { # DRIVER OPTIONS
 @test "rxe: rstream" { run_checked run_rstream_of rxe ''; }
 @test "siw: rstream" { run_checked run_rstream_of siw ''; }
 @test "rxe: rstream, asynchronous" { run_checked run_rstream_of rxe '-T a'; }
+@test "rxe: riostream" { run_checked run_riostream_of rxe; }
+@test "rxe: cmtime" { KILLED=yes run_checked run_cmtime rxe; }
+@test "siw: cmtime" { KILLED=yes run_checked run_cmtime siw; }
+@test "rxe: rcopy" { KILLED=yes run_checked run_rcopy rxe; }
+@test "siw: rcopy" { KILLED=yes run_checked run_rcopy siw; }
+@test "rxe: ib_read_lat -n 200 -e" { run_checked run_perftest rxe ib_read_lat '-n 200 -e'; }
+@test "siw: ib_read_lat -n 200 -e" { run_checked run_perftest siw ib_read_lat '-n 200 -e'; }
+@test "rxe: ucx_perftest, rc_verbs Writes" { run_checked run_ucx_perftest rxe '-x rc_verbs -t put_bw -D zcopy'; }
+@test "rxe: ucx_perftest, ud_verbs messages" { run_checked run_ucx_perftest rxe '-x ud_verbs -t am_lat -D bcopy'; }

@@ -28,10 +28,12 @@ void send_after_reset(const target &target, bool corrected) {
 
 /// The first message is posted before the connection is there.
 void send_before_connected(const target &target, bool corrected) {
+    if (corrected) {
+        loopback(target, false).exchange_message();
+        return;
+    }
     unconnected side(target);
     endpoint &local = side.local;
-    if (corrected)
-        return;
     send_request send(IBV_WR_SEND, local.sge());
     ibv_send_wr *bad_wr = nullptr;
     ibv_post_send(local.qp, &send.wr, &bad_wr); // wrong: post-dropped
@@ -73,10 +75,13 @@ void receive_in_reset(const target &target, bool corrected) {
 }
 
 void wr_send_before_connected(const target &target, bool corrected) {
-    unconnected side(target, {.extended = true});
-    endpoint &local = side.local;
-    if (corrected)
+    const endpoint_options options{.extended = true};
+    if (corrected) {
+        loopback(target, false, {.requester = options, .responder = options}).exchange_message();
         return;
+    }
+    unconnected side(target, options);
+    endpoint &local = side.local;
     ibv_qp_ex *const qp = local.qp_ex();
     ibv_wr_start(qp);
     qp->wr_flags = IBV_SEND_SIGNALED;
