@@ -11,7 +11,7 @@ Exit status: 0 each log has a summary, and no finding is left.
 import json
 import os
 import sys
-from typing import Dict, List, NamedTuple, Tuple
+from typing import Any, Dict, List, NamedTuple, Tuple
 
 
 class Explanation(NamedTuple):
@@ -26,7 +26,7 @@ class Explanation(NamedTuple):
 EXPLAINED: List[Explanation] = []
 
 
-def describe(finding: Dict) -> str:
+def describe(finding: Dict[str, Any]) -> str:
     place = finding.get("place") or {}
     text = f"{finding['kind']}: {finding.get('title')}, in {place.get('function')}"
     return text + "".join(
@@ -35,7 +35,7 @@ def describe(finding: Dict) -> str:
     )
 
 
-def is_explained(finding: Dict) -> bool:
+def is_explained(finding: Dict[str, Any]) -> bool:
     place = finding.get("place") or {}
     return any(
         finding["kind"] == each.kind and place.get("function") == each.function
@@ -43,7 +43,7 @@ def is_explained(finding: Dict) -> bool:
     )
 
 
-def read_log(path: str) -> Tuple[List[Dict], bool]:
+def read_log(path: str) -> Tuple[List[Dict[str, Any]], bool]:
     """The findings, and whether the log ends with a summary."""
     with open(path, encoding="utf-8") as file:
         records = [json.loads(each) for each in file]
