@@ -46,6 +46,11 @@ std::string tools::format_entry(std::string_view name, const std::vector<std::st
     return text;
 }
 
+std::string tools::format_count(std::size_t number, std::string_view singular,
+                                std::string_view plural) {
+    return std::to_string(number) + " " + std::string(number == 1 ? singular : plural);
+}
+
 std::string tools::shorten_frame(std::string frame) {
     if (const std::size_t path = frame.find(" (/"); path != std::string::npos)
         frame.erase(path + 2, frame.rfind('/') + 1 - (path + 2));

@@ -2,7 +2,9 @@
 
 #include "check/log.hpp"
 
+#include "reports/source.hpp"
 #include "run/session.hpp"
+#include "text.hpp"
 
 #include <algorithm>
 #include <sstream>
@@ -180,12 +182,23 @@ std::vector<finding_place> group_findings(const run_result &result) {
     return places;
 }
 
+std::string describe_place(const finding_place &place) {
+    using namespace coherdma::reports;
+    const source_frame frame = parse_frame(place.frame);
+    if (frame.file.empty())
+        return place.frame.empty() ? "?" : shorten_frame(place.frame);
+    return base_name(frame.file) + ":" + std::to_string(frame.line) + " in " + frame.function;
+}
+
 std::vector<std::string> frames_of(const run_result &result) {
+    constexpr std::size_t MAX_FRAMES = 3;
     std::vector<std::string> frames;
     for (const json &finding : result.findings)
-        for (const json &event : finding.at("events"))
-            for (const json &frame : event.at("stack"))
-                frames.push_back(frame);
+        for (const json &event : finding.at("events")) {
+            const json &stack = event.at("stack");
+            for (std::size_t i = 0; i < std::min(stack.size(), MAX_FRAMES); ++i)
+                frames.push_back(stack[i]);
+        }
     return frames;
 }
 

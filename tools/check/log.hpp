@@ -59,7 +59,9 @@ std::vector<finding_place> group_findings(const run_result &result);
 
 /// The frame that is the place of a finding, or of one of its events: as finding_place::frame.
 std::string frame_of(const nlohmann::ordered_json &place);
-/// All frames of the findings' stacks.
+/// "x.c:120 in main"; without debug information "main (x+0x12)"; "?" if it is not known.
+std::string describe_place(const finding_place &place);
+/// The calls of the findings' events, each with up to two callers.
 std::vector<std::string> frames_of(const run_result &result);
 
 } // namespace tools::check

@@ -105,14 +105,6 @@ std::string format_others(const finding_place &place, source_files &files) {
     return html + "</details>\n";
 }
 
-/// "x.c:120 in main"
-std::string describe_place(const finding_place &place) {
-    const source_frame frame = parse_frame(place.frame);
-    return frame.file.empty()
-               ? place.frame
-               : fmt::format("{}:{} in {}", base_name(frame.file), frame.line, frame.function);
-}
-
 /// A section for a place, with its first finding.
 std::string format_place(const finding_place &place, std::size_t number, source_files &files) {
     const json &finding = *place.findings.front();
@@ -135,17 +127,17 @@ std::string format_place(const finding_place &place, std::size_t number, source_
 
 std::string format_sums(const run_result &result) {
     const struct {
-        const char *name;
-        std::size_t value;
-    } sums[] = {{"errors", result.num_errors()},
-                {"warnings", result.num_warnings()},
-                {"repeated", result.num_repeated()},
-                {"suppressed", result.num_suppressed()},
-                {"processes", result.processes.size()}};
+        std::size_t number;
+        const char *singular, *plural;
+    } sums[] = {{result.num_errors(), "error", "errors"},
+                {result.num_warnings(), "warning", "warnings"},
+                {result.num_repeated(), "repeated", "repeated"},
+                {result.num_suppressed(), "suppressed", "suppressed"},
+                {result.processes.size(), "process", "processes"}};
     std::string html = "<div class=\"card sums\">";
     for (const auto &sum : sums)
-        html +=
-            fmt::format("<span><b>{}</b> <span class=soft>{}</span></span>", sum.value, sum.name);
+        html += fmt::format("<span><b>{}</b> <span class=soft>{}</span></span>", sum.number,
+                            sum.number == 1 ? sum.singular : sum.plural);
     return html + "</div>\n";
 }
 

@@ -2,7 +2,6 @@
 
 #include "check/report.hpp"
 
-#include "reports/source.hpp"
 #include "run/debug_info.hpp"
 #include "text.hpp"
 
@@ -11,24 +10,12 @@
 namespace tools::check {
 namespace {
 
-using namespace coherdma::reports;
 using json = nlohmann::ordered_json;
 
 constexpr std::size_t WIDTH = 79, TITLE_INDENT = 9, PLACE_WIDTH = 36;
 
-/// "x.c:120 in main"; without debug information "main (x+0x12)".
-std::string describe_place(const finding_place &place) {
-    const source_frame frame = parse_frame(place.frame);
-    const std::string text =
-        place.frame.empty() ? "?"
-        : frame.file.empty()
-            ? shorten_frame(place.frame)
-            : fmt::format("{}:{} in {}", base_name(frame.file), frame.line, frame.function);
-    return make_printable(text);
-}
-
 std::string format_place(const finding_place &place) {
-    std::string name = describe_place(place);
+    std::string name = make_printable(describe_place(place));
     if (name.size() > PLACE_WIDTH)
         name = wrap_text(name, PLACE_WIDTH - 3).front() + "...";
     std::string text =
@@ -39,17 +26,12 @@ std::string format_place(const finding_place &place) {
     return text;
 }
 
-/// "1 error", "2 errors"
-std::string count(std::size_t number, const char *singular, const char *plural) {
-    return fmt::format("{} {}", number, number == 1 ? singular : plural);
-}
-
 std::string format_sums(const run_result &result, std::size_t num_places) {
-    std::string text = count(result.num_errors(), "error", "errors") + ", " +
-                       count(result.num_warnings(), "warning", "warnings");
+    std::string text = format_count(result.num_errors(), "error", "errors") + ", " +
+                       format_count(result.num_warnings(), "warning", "warnings");
     if (num_places != 0)
-        text += " at " + count(num_places, "place", "places");
-    text += " in " + count(result.processes.size(), "process", "processes");
+        text += " at " + format_count(num_places, "place", "places");
+    text += " in " + format_count(result.processes.size(), "process", "processes");
     if (result.num_repeated() != 0)
         text += fmt::format("; {} repeated", result.num_repeated());
     if (result.num_suppressed() != 0)
@@ -57,7 +39,6 @@ std::string format_sums(const run_result &result, std::size_t num_places) {
     return text + "\n";
 }
 
-/// pid: 0 for all processes.
 json to_json(const process &p) {
     return {{"pid", p.pid},           {"complete", p.complete},     {"errors", p.errors},
             {"warnings", p.warnings}, {"suppressed", p.suppressed}, {"repeated", p.repeated}};

@@ -112,3 +112,13 @@ teardown() { [[ -z $(find "$TMPDIR" -maxdepth 1 -name 'coherdma-check.*') ]]; }
     run -2 --separate-stderr "$tool" check --explain overflow
     [[ $stderr == *"'overflow' is no kind of finding; next: coherdma check --list"* ]]
 }
+
+@test "coherdma-check(1) has each kind, with its level and summary" {
+    command -v groff >/dev/null || skip 'no groff here'
+    groff -man -Tascii -P -cbou -rLL=200n "$BATS_TEST_DIRNAME/../../../man/coherdma/coherdma-check.1" >page
+    for kind in $("$tool" check --list | grep -oE '^[a-z-]+'); do
+        level_and_summary=$("$tool" check --explain "$kind" | sed '/^$/,$d' | xargs)
+        grep -ixF -A 1 "       ${level_and_summary%%:*}" page | tail -n 1 | xargs >summary
+        [[ $(<summary) == "$(sed 's/[^:]*: \(.\)/\U\1/' <<<"$level_and_summary")." ]] || { echo "$kind: $(<summary)" && return 1; }
+    done
+}
