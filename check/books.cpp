@@ -145,7 +145,6 @@ void process_books::add(const interposer::object &object) {
         return;
     case object_kind::CQ: {
         auto known = known_as<known_cq>(object);
-        known.num_entries = handle_of<ibv_cq>(object).cqe;
         known.channel = handle_of<ibv_cq>(object).channel;
         cqs.insert_or_assign(object.handle, std::move(known));
         return;
@@ -225,10 +224,14 @@ void process_books::arm(const ibv_cq &cq, const stack_trace &stack) {
     ++known->max_events;
     known->is_polled_since_arm = false;
     known->arm = stack;
-    known->num_sends_at_arm = 0;
-    for (const auto &[handle, qp] : qps)
+    ++known->num_arms;
+    known->num_sends_at_arm = known->num_receives_at_arm = 0;
+    for (const auto &[handle, qp] : qps) {
         if (qp.send_cq == &cq)
             known->num_sends_at_arm += qp.num_signaled;
+        if (qp.recv_cq == &cq && (qp.state == IBV_QPS_RTR || qp.state == IBV_QPS_RTS))
+            known->num_receives_at_arm += qp.receives.size();
+    }
 }
 
 void process_books::drop_requests(known_qp &qp) noexcept {

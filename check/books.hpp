@@ -62,12 +62,12 @@ struct posted_request {
 using request_map = std::map<std::uint64_t, posted_request>;
 
 struct known_cq : known_object {
-    int num_entries = 0;
     const void *channel = nullptr;
     std::size_t num_expected = 0; ///< completions of requests that are posted and not polled
     std::size_t max_events = 0;   ///< that may come, or have come, until it is armed again
     bool is_polled_since_arm = true;
-    std::size_t num_sends_at_arm = 0; ///< that were outstanding when it was armed
+    std::size_t num_arms = 0;
+    std::size_t num_sends_at_arm = 0, num_receives_at_arm = 0; ///< outstanding when it was armed
     stack_trace arm;
     bool is_overflow_reported = false;
 };

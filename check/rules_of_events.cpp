@@ -52,23 +52,28 @@ void check_endless(const process_books &books, const ibv_comp_channel &channel,
 }
 
 void check_missed(const process_books &books, const ibv_comp_channel &channel, findings &result) {
-    const known_cq *missed = nullptr;
+    const known_cq *of_sends = nullptr, *of_receives = nullptr;
     bool has_other = false; // whose event may end the wait
     for_each_cq(books, channel, [&](const known_cq &cq) {
         if (cq.max_events == 0)
             return;
-        if (cq.max_events == 1 && !cq.is_polled_since_arm && cq.num_sends_at_arm != 0)
-            missed = &cq;
+        const bool is_unpolled = cq.max_events == 1 && !cq.is_polled_since_arm;
+        if (is_unpolled && cq.num_sends_at_arm != 0)
+            of_sends = &cq;
         else
             has_other = true;
+        // Before it arms for the first time, a program may know that its peer has not begun.
+        if (is_unpolled && cq.num_receives_at_arm != 0 && cq.num_arms > 1)
+            of_receives = &cq;
     });
-    if (missed == nullptr || has_other)
+    const known_cq *const missed = of_sends != nullptr && !has_other ? of_sends : of_receives;
+    if (missed == nullptr)
         return;
-    finding added = make_finding(
-        finding_kind::MISSED_COMPLETION, *missed,
-        missed->name + " was armed while sends were outstanding, and is not polled before the "
-                       "wait",
-        "the program waits for an event");
+    finding added = make_finding(finding_kind::MISSED_COMPLETION, *missed,
+                                 missed->name + " was armed while " +
+                                     (missed == of_receives ? "receives" : "sends") +
+                                     " were outstanding, and is not polled before the wait",
+                                 "the program waits for an event");
     added.events.insert(added.events.end() - 1,
                         {.description = "it was armed", .stack = missed->arm});
     result.push_back(std::move(added));

@@ -97,14 +97,15 @@ bool takes_no_post(ibv_qp_state state, bool is_receive) noexcept {
 
 void check_cq(known_cq &cq, std::size_t num_expected, const posted_request &request,
               findings &result) {
-    if (cq.is_overflow_reported || cq.num_entries <= 0 ||
-        num_expected <= static_cast<std::size_t>(cq.num_entries))
+    const int num_entries = static_cast<const ibv_cq *>(cq.handle)->cqe; // may have been resized
+    if (cq.is_overflow_reported || num_entries <= 0 ||
+        num_expected <= static_cast<std::size_t>(num_entries))
         return;
     cq.is_overflow_reported = true;
     result.push_back(make_finding(finding_kind::CQ_OVERFLOW, cq,
                                   std::to_string(num_expected) +
                                       " completions can come before one is polled, and " + cq.name +
-                                      " has " + std::to_string(cq.num_entries) + " entries",
+                                      " has " + std::to_string(num_entries) + " entries",
                                   post_of(request)));
 }
 
