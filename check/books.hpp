@@ -55,8 +55,8 @@ struct posted_request {
     ibv_wr_opcode opcode = {}; ///< if !is_receive
     bool is_receive = false;
     bool is_signaled = true;
-    std::vector<named_memory> memory; ///< that its SGEs name
-    stack_trace stack;
+    std::vector<named_memory> memory = {}; ///< that its SGEs name
+    stack_trace stack = {};
 };
 /// By the numbers of the requests: in the order in which they were posted.
 using request_map = std::map<std::uint64_t, posted_request>;

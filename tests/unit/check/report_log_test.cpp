@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// The log of the checker: limits, files, suppressions and the summary.
+
+#include "sample_finding.hpp"
+
+#include "check/report_log.hpp"
+
+#include <array>
+#include <fcntl.h>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+namespace {
+
+using namespace check_test;
+using nlohmann::json;
+
+class temp_folder {
+  public:
+    temp_folder() { assert_non_null(mkdtemp(name_.data())); }
+    ~temp_folder() {
+        unlink((path() + "/log").c_str());
+        unlink((path() + "/known").c_str());
+        rmdir(name_.c_str());
+    }
+    temp_folder(const temp_folder &) = delete;
+    temp_folder &operator=(const temp_folder &) = delete;
+    [[nodiscard]] const std::string &path() const { return name_; }
+
+  private:
+    std::string name_ = "/tmp/check_XXXXXX";
+};
+
+/// Runs the function in a child; returns what it prints on stderr.
+template <typename function_type>
+std::string captured_stderr(const function_type &function) {
+    int fds[2];
+    assert_int_equal(pipe(fds), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        dup2(fds[1], STDERR_FILENO);
+        close(fds[0]);
+        function();
+        _exit(0);
+    }
+    close(fds[1]);
+    std::string text;
+    std::array<char, 4096> buffer;
+    for (ssize_t length; (length = read(fds[0], buffer.data(), buffer.size())) > 0;)
+        text.append(buffer.data(), static_cast<std::size_t>(length));
+    close(fds[0]);
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    return text;
+}
+
+std::vector<json> read_lines(const std::string &file) {
+    std::ifstream stream(file);
+    std::vector<json> lines;
+    for (std::string line; std::getline(stream, line);)
+        lines.push_back(json::parse(line));
+    return lines;
+}
+
+void findings_of_one_place_are_limited(void **) {
+    const temp_folder folder;
+    settings config;
+    config.log_file = folder.path() + "/log";
+    config.max_reports = 2;
+    const std::string text = captured_stderr([&] {
+        report_log log(config);
+        for (int i = 0; i < 5; ++i)
+            log.report(sample_finding());
+        log.report(sample_finding(finding_kind::ERROR_IGNORED));
+        if (log.write_summary() != 6 || log.write_summary() != 6)
+            _exit(1);
+        log.report(sample_finding()); // too late
+    });
+    assert_int_equal(count_of(text, ": cq-overflow: "), 2);
+    assert_int_equal(count_of(text, "coherdma check: 5 errors, 1 warnings, at 2 places\n"), 1);
+    const std::vector<json> lines = read_lines(config.log_file);
+    assert_int_equal(lines.size(), 4);
+    assert_int_equal(lines[1]["repeated"].get<int>(), 1);
+    assert_int_equal(lines[3]["summary"]["repeated"].get<int>(), 3);
+}
+
+void suppressed_findings_are_counted(void **) {
+    const temp_folder folder;
+    settings config;
+    config.log_file = folder.path() + "/log";
+    config.suppressions_file = folder.path() + "/known";
+    std::ofstream(config.suppressions_file) << "cq-overflow:rxe?\nunknown-kind\n";
+    const std::string text = captured_stderr([&] {
+        report_log log(config);
+        for (int i = 0; i < 2; ++i)
+            log.report(sample_finding());
+        if (log.write_summary() != 0)
+            _exit(1);
+    });
+    assert_int_equal(count_of(text, "known:2: 'unknown-kind' is not a kind of finding"), 1);
+    assert_int_equal(count_of(text, ": cq-overflow: "), 0);
+    assert_int_equal(count_of(text, "  2  suppressed\n"), 1);
+    const std::vector<json> lines = read_lines(config.log_file);
+    assert_true(lines.at(0)["suppressed"].get<bool>());
+    assert_int_equal(lines.at(1)["summary"]["suppressed"].get<int>(), 2);
+}
+
+void unwritable_log_is_said_once(void **) {
+    settings config;
+    config.log_file = "/nonexistent/log";
+    const std::string text = captured_stderr([&] {
+        report_log log(config);
+        log.report(sample_finding());
+        static_cast<void>(log.write_summary());
+    });
+    assert_int_equal(count_of(text, "cannot write findings to /nonexistent/log: No such file"), 1);
+    assert_int_equal(count_of(text, "coherdma check: 1 errors"), 1);
+}
+
+void threads_report_at_the_same_time(void **) {
+    constexpr int NUM_THREADS = 4, NUM_REPORTS = 50;
+    const std::string text = captured_stderr([&] {
+        report_log log((settings()));
+        std::vector<std::thread> threads;
+        for (int i = 0; i < NUM_THREADS; ++i)
+            threads.emplace_back([&] {
+                for (int k = 0; k < NUM_REPORTS; ++k)
+                    log.report(sample_finding());
+            });
+        for (std::thread &each : threads)
+            each.join();
+        if (log.write_summary() != NUM_THREADS * NUM_REPORTS)
+            _exit(1);
+    });
+    assert_int_equal(count_of(text, "coherdma check: 200 errors"), 1);
+}
+
+} // namespace
+
+int main() {
+    const CMUnitTest tests[] = {
+        cmocka_unit_test(findings_of_one_place_are_limited),
+        cmocka_unit_test(suppressed_findings_are_counted),
+        cmocka_unit_test(unwritable_log_is_said_once),
+        cmocka_unit_test(threads_report_at_the_same_time),
+    };
+    return cmocka_run_group_tests(tests, nullptr, nullptr);
+}
