@@ -107,7 +107,8 @@ int run_checked(const check_options &opts, const std::vector<std::string> &comma
         std::fputs(text.c_str(), stdout);
     output.write(text);
     for (const auto &finding : result.findings)
-        log.write(finding.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+        log.write(finding.json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) +
+                  "\n");
     if (html.exists())
         html.write(as_html(result, command));
     for (run::output_file *file : {&output, &log, &html})

@@ -28,10 +28,11 @@ bool is_error(const json &finding) {
 }
 
 /// How many of these findings were logged as errors, or as warnings.
-std::size_t count_logged(const std::vector<json> &findings, bool counts_errors) noexcept {
+std::size_t count_logged(const std::vector<logged_finding> &findings, bool counts_errors) noexcept {
     return static_cast<std::size_t>(
-        std::count_if(findings.begin(), findings.end(),
-                      [&](const json &finding) { return is_error(finding) == counts_errors; }));
+        std::count_if(findings.begin(), findings.end(), [&](const logged_finding &finding) {
+            return is_error(finding.json) == counts_errors;
+        }));
 }
 
 /// Throws unless it is a text, or null if that is permitted.
@@ -66,33 +67,63 @@ void check_finding(const json &finding) {
             check_text(frame);
     }
     std::ignore = finding.at("repeated").get<std::size_t>();
+    std::ignore = finding.value("place_number", std::size_t{0});
     std::ignore = finding.at("suppressed").get<bool>();
     std::ignore = finding.at("pid").get<long>();
     std::ignore = finding.at("time").get<double>();
 }
 
-/// All of it or nothing is added.
-void add_summary(const json &summary, process &p, run_result &result) {
-    process sums = p;
-    sums.complete = true;
-    sums.errors += summary.at("errors").get<std::size_t>();
-    sums.warnings += summary.at("warnings").get<std::size_t>();
-    sums.suppressed += summary.at("suppressed").get<std::size_t>();
-    sums.repeated += summary.at("repeated").get<std::size_t>();
-    const auto by_kind = summary.at("by_kind").get<std::map<std::string, std::size_t>>();
-    for (const auto &[kind, count] : by_kind)
-        result.by_kind[kind] += count;
-    p = sums;
-}
-
-/// Adds a line of the process's log: its summary, or a finding.
-void add_record(json record, process &p, run_result &result) {
-    if (record.contains("summary")) {
-        add_summary(record.at("summary"), p, result);
-    } else if (check_finding(record); !record.at("suppressed").get<bool>()) {
-        result.findings.push_back(std::move(record));
+/// Gives the first finding of each place, of those from this one on, the findings that were only
+/// counted. counts: of the place with the number 1, 2, ...
+void add_counts(std::vector<logged_finding> &findings, std::size_t begin,
+                const std::vector<std::size_t> &counts) {
+    std::map<std::size_t, logged_finding *> first_by_place;
+    for (std::size_t i = begin; i < findings.size(); ++i) {
+        const std::size_t number = findings[i].json.value("place_number", std::size_t{0});
+        const auto [it, is_first] = first_by_place.try_emplace(number, &findings[i]);
+        if (is_first && number > 0 && number <= counts.size())
+            findings[i].count = std::max<std::size_t>(counts[number - 1], 1);
+        else if (!is_first && it->second->count > 1)
+            --it->second->count;
     }
 }
+
+/// The log of a process. It has a summary for each program that the process executes.
+class log_reader {
+  public:
+    log_reader(process &p, run_result &result)
+        : process_(p)
+        , result_(result)
+        , begin_(result.findings.size()) {}
+
+    /// Adds a line: a summary, or a finding. Throws if it is invalid; then nothing of it is added.
+    void add(json record) {
+        if (record.contains("summary"))
+            add_summary(record.at("summary"));
+        else if (check_finding(record); !record.at("suppressed").get<bool>())
+            result_.findings.push_back({std::move(record)});
+    }
+
+  private:
+    void add_summary(const json &summary) {
+        process sums = process_;
+        sums.complete = true;
+        sums.errors += summary.at("errors").get<std::size_t>();
+        sums.warnings += summary.at("warnings").get<std::size_t>();
+        sums.suppressed += summary.at("suppressed").get<std::size_t>();
+        sums.repeated += summary.at("repeated").get<std::size_t>();
+        const auto by_kind = summary.at("by_kind").get<std::map<std::string, std::size_t>>();
+        add_counts(result_.findings, begin_, summary.value("by_place", std::vector<std::size_t>{}));
+        for (const auto &[kind, count] : by_kind)
+            result_.by_kind[kind] += count;
+        process_ = sums;
+        begin_ = result_.findings.size();
+    }
+
+    process &process_;
+    run_result &result_;
+    std::size_t begin_; ///< the first finding since the last summary
+};
 
 /// The first frame of the finding's last event, which is the wrong call, unless its place is known.
 std::string place_of(const json &finding) {
@@ -139,10 +170,11 @@ void read_log(const std::string &text, long pid, run_result &result) {
     process p;
     p.pid = pid;
     bool is_valid = true;
+    log_reader reader(p, result);
     std::istringstream lines(text);
     for (std::string line; std::getline(lines, line);) {
         try {
-            add_record(json::parse(line), p, result);
+            reader.add(json::parse(line));
         } catch (const json::exception &) {
             is_valid = false;
         }
@@ -158,7 +190,8 @@ void read_logs(const std::string &folder, run_result &result) {
 
 std::vector<finding_place> group_findings(const run_result &result) {
     std::vector<finding_place> places;
-    for (const json &finding : result.findings) {
+    for (const logged_finding &logged : result.findings) {
+        const json &finding = logged.json;
         const std::string kind = finding.at("kind"), frame = place_of(finding);
         auto it = std::find_if(places.begin(), places.end(), [&](const finding_place &place) {
             return place.kind == kind && place.frame == frame;
@@ -172,7 +205,7 @@ std::vector<finding_place> group_findings(const run_result &result) {
                                     .devices = {},
                                     .findings = {}});
         it->devices.insert(finding.at("device").get<std::string>());
-        it->num_findings += 1 + finding.at("repeated").get<std::size_t>();
+        it->num_findings += logged.count;
         it->findings.push_back(&finding);
     }
     std::stable_sort(
@@ -182,19 +215,25 @@ std::vector<finding_place> group_findings(const run_result &result) {
     return places;
 }
 
+/// "rping+0x12" of "?? (rping+0x12)"
+std::string without_unknown_function(const std::string &frame) {
+    return frame.starts_with("?? (") && frame.ends_with(')') ? frame.substr(4, frame.size() - 5)
+                                                             : frame;
+}
+
 std::string describe_place(const finding_place &place) {
     using namespace coherdma::reports;
     const source_frame frame = parse_frame(place.frame);
     if (frame.file.empty())
-        return place.frame.empty() ? "?" : shorten_frame(place.frame);
+        return place.frame.empty() ? "?" : without_unknown_function(shorten_frame(place.frame));
     return base_name(frame.file) + ":" + std::to_string(frame.line) + " in " + frame.function;
 }
 
 std::vector<std::string> frames_of(const run_result &result) {
     constexpr std::size_t MAX_FRAMES = 3;
     std::vector<std::string> frames;
-    for (const json &finding : result.findings)
-        for (const json &event : finding.at("events")) {
+    for (const logged_finding &finding : result.findings)
+        for (const json &event : finding.json.at("events")) {
             const json &stack = event.at("stack");
             for (std::size_t i = 0; i < std::min(stack.size(), MAX_FRAMES); ++i)
                 frames.push_back(stack[i]);

@@ -20,11 +20,18 @@ struct process {
     std::size_t errors = 0, warnings = 0, suppressed = 0, repeated = 0; ///< in the summary
 };
 
+struct logged_finding {
+    nlohmann::ordered_json json;
+    /// How many findings it stands for: those at its place that were only counted are added to the
+    /// first one.
+    std::size_t count = 1;
+};
+
 struct run_result {
     int status = 0; ///< the command's exit status
     std::vector<process> processes;
-    std::vector<nlohmann::ordered_json> findings; ///< not suppressed, as logged
-    std::map<std::string, std::size_t> by_kind;   ///< in the summaries
+    std::vector<logged_finding> findings;       ///< not suppressed
+    std::map<std::string, std::size_t> by_kind; ///< in the summaries
 
     [[nodiscard]] bool was_checked() const noexcept { return !processes.empty(); }
     /// Each process logged its summary, so no findings are missing.

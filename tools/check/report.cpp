@@ -80,10 +80,12 @@ std::string as_json(const run_result &result, const std::vector<std::string> &co
                    {"command_status", result.status},
                    {"status", status},
                    {"processes", json::array()},
-                   {"findings", result.findings},
+                   {"findings", json::array()},
                    {"places", json::array()}};
     for (const process &p : result.processes)
         report["processes"].push_back(to_json(p));
+    for (const logged_finding &finding : result.findings)
+        report["findings"].push_back(finding.json);
     for (const finding_place &place : group_findings(result))
         report["places"].push_back(to_json(place));
     report["summary"] = {{"errors", result.num_errors()},

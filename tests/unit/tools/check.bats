@@ -34,7 +34,7 @@ for level; do
     [[ $level == error ]] && ((++errors)) || ((++warnings))
 done >"${COHERDMA_CHECK_LOG//%p/$$}"
 [[ -v KILLED ]] || echo '{"summary": {"errors": '$errors', "warnings": '$warnings', "suppressed": 0,' \
-    '"repeated": 0, "by_kind": {}}}' >>"${COHERDMA_CHECK_LOG//%p/$$}"
+    '"repeated": 0, "by_kind": {}, "by_place": ['"$#"']}}' >>"${COHERDMA_CHECK_LOG//%p/$$}"
 exit "${STATUS:-0}"
 END
     chmod +x softrdma program

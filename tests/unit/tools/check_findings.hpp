@@ -41,6 +41,7 @@ inline json make_finding(const char *kind, int line) {
         {"events",
          {make_event("QP 17 created", "/src/x.c", 100), make_event("the post", "/src/x.c", line)}},
         {"suppression", std::string(kind) + ":rxe0:main"},
+        {"place_number", 1},
         {"repeated", 0},
         {"suppressed", false},
         {"pid", PID},
@@ -60,14 +61,15 @@ inline json make_finding_without_lines(const char *kind, const std::string &fram
     return finding;
 }
 
-inline json make_summary(int errors, int warnings = 0) {
+inline json make_summary(int errors, int warnings = 0, const json &by_place = json::array()) {
     return {{"summary",
              {{"errors", errors},
               {"warnings", warnings},
               {"places", 1},
               {"suppressed", 3},
               {"repeated", 40},
-              {"by_kind", {{"cq-overflow", errors}}}}},
+              {"by_kind", {{"cq-overflow", errors}}},
+              {"by_place", by_place}}},
             {"pid", PID}};
 }
 

@@ -82,7 +82,9 @@ void invalid_log_line_is_incomplete(void **) {
         json missing = finding, other_type = finding;
         missing.erase(member);
         other_type[member] = json::array({json::object()});
-        lines.insert(lines.end(), {missing.dump(), other_type.dump()});
+        lines.push_back(other_type.dump());
+        if (member != "place_number") // that of one that is missing is 0
+            lines.push_back(missing.dump());
     }
     for (const char *pointer : {"/place/source/0/line", "/place/source/0/text", "/place/file",
                                 "/events/0/stack/0", "/events/0/description", "/events/1/line"}) {
@@ -93,6 +95,7 @@ void invalid_log_line_is_incomplete(void **) {
     json invalid_summary = make_summary(1);
     invalid_summary["summary"]["by_kind"] = "x";
     lines.push_back(invalid_summary.dump());
+    lines.push_back(make_summary(1, 0, "x").dump());
     for (const std::string &line : lines) {
         run_result result;
         read_log(line + "\n" + make_summary(0).dump() + "\n", PID, result);
@@ -104,22 +107,39 @@ void invalid_log_line_is_incomplete(void **) {
 
 void findings_are_grouped_by_kind_and_place(void **) {
     json repeated = make_finding("cq-overflow", 120), warning = make_finding("error-ignored", 120);
-    repeated["repeated"] = 4;
+    repeated["repeated"] = 1;
     repeated["title"] = "65 completions can come, and the CQ has 16 entries";
     repeated["device"] = "siw0";
     warning["level"] = "warning";
     const run_result result =
         make_run({warning, make_finding("cq-overflow", 130), make_finding("cq-overflow", 120),
-                  repeated, warning, warning, warning, warning, warning, warning});
+                  repeated, warning, warning, warning});
     const std::vector<finding_place> places = group_findings(result);
     assert_int_equal(places.size(), 3);
     assert_string_equal(places[0].frame.c_str(), "main (/src/x.c:120)");
-    assert_int_equal(places[0].num_findings, 6);
+    assert_int_equal(places[0].num_findings, 2);
     assert_int_equal(places[0].findings.size(), 2);
     assert_true(places[0].devices == std::set<std::string>({"rxe0", "siw0"}));
     assert_string_equal(places[1].frame.c_str(), "main (/src/x.c:130)");
     assert_string_equal(places[2].kind.c_str(), "error-ignored"); // although more frequent
     assert_false(places[2].is_error);
+}
+
+/// The findings of a place that were not logged; a summary is of the findings before it.
+void counted_findings_are_of_their_place(void **) {
+    json other = make_finding("local-key", 130);
+    other["place_number"] = 3; // the second one was suppressed
+    const json again = make_finding("cq-overflow", 120);
+    const run_result result = make_run({again, other, again, make_summary(12, 0, {7, 9, 5}), again,
+                                        make_summary(2, 0, {2}), again});
+    const std::vector<finding_place> places = group_findings(result);
+    assert_int_equal(places.size(), 2);
+    assert_int_equal(places[0].num_findings, 7 + 2 + 1);
+    assert_int_equal(places[1].num_findings, 5);
+    json huge = again;
+    huge["place_number"] = 1000000;
+    const run_result hostile = make_run({huge, make_summary(1, 0, {1})});
+    assert_int_equal(group_findings(hostile)[0].num_findings, 1);
 }
 
 void places_without_lines_are_told_apart(void **) {
@@ -129,13 +149,15 @@ void places_without_lines_are_told_apart(void **) {
     const run_result result = make_run(
         {make_finding_without_lines("cq-overflow", "main (/usr/bin/env+0x10)"),
          make_finding_without_lines("cq-overflow", "main (/usr/bin/env+0x20)"),
+         make_finding_without_lines("leaked", "?? (/usr/bin/env+0x30)"),
          make_finding_without_lines("cq-overflow", "main (/usr/bin/env+0x10)"), without_place});
     const std::vector<finding_place> places = group_findings(result);
-    assert_int_equal(places.size(), 3);
+    assert_int_equal(places.size(), 4);
     assert_int_equal(places[0].num_findings, 2);
     const std::string table = as_table(result);
     assert_contains(table, "error    cq-overflow                main (env+0x10)");
     assert_contains(table, "error    cq-overflow                ? ");
+    assert_contains(table, "error    leaked                     env+0x30 ");
     assert_contains(table, "\nsource lines are missing for\n  env  ");
 }
 
@@ -218,6 +240,7 @@ int main() {
         cmocka_unit_test(log_without_summary_is_incomplete),
         cmocka_unit_test(invalid_log_line_is_incomplete),
         cmocka_unit_test(findings_are_grouped_by_kind_and_place),
+        cmocka_unit_test(counted_findings_are_of_their_place),
         cmocka_unit_test(places_without_lines_are_told_apart),
         cmocka_unit_test(table_has_places_and_sums),
         cmocka_unit_test(table_fits_80_columns),
