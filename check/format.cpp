@@ -161,6 +161,7 @@ std::string as_json(const described_finding &shown, const report_status &status)
     for (const described_event &event : shown.events)
         object["events"].push_back(event_json(event));
     object["suppression"] = shown.suppression;
+    object["place_number"] = status.place_number;
     object["repeated"] = status.num_earlier;
     object["suppressed"] = status.suppressed;
     object["pid"] = getpid();
@@ -192,7 +193,8 @@ std::string as_json(const finding_counts &counts) {
                    {"places", counts.num_places},
                    {"suppressed", counts.num_suppressed},
                    {"repeated", counts.num_repeated},
-                   {"by_kind", by_kind}}},
+                   {"by_kind", by_kind},
+                   {"by_place", counts.by_place}}},
                  {"pid", getpid()}});
 }
 

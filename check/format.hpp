@@ -42,12 +42,14 @@ described_finding describe(const finding &, reports::source_files &);
 
 struct report_status {
     bool suppressed = false;
-    std::size_t num_earlier = 0; ///< findings of the same place before
-    double seconds = 0;          ///< since the process opened a device
+    std::size_t place_number = 1; ///< in the process: the index in finding_counts::by_place, plus 1
+    std::size_t num_earlier = 0;  ///< findings of the same place before
+    double seconds = 0;           ///< since the process opened a device
 };
 
 struct finding_counts {
     std::map<finding_kind, std::size_t> by_kind; ///< without suppressed ones
+    std::vector<std::size_t> by_place;           ///< with suppressed ones
     std::size_t num_places = 0;                  ///< of these, places in the program
     std::size_t num_suppressed = 0;
     std::size_t num_repeated = 0; ///< of all, those that were only counted

@@ -55,6 +55,7 @@ struct report_log::impl {
     void report(const finding &);
 
     struct place_counts {
+        std::size_t number = 0; ///< in the order of their first findings, from 1
         std::size_t num_findings = 0;
         bool is_suppressed = false;
     };
@@ -77,6 +78,11 @@ void report_log::impl::report(const finding &reported) {
     place_counts &counted = places[place_of(reported)];
     const bool is_new = counted.num_findings == 0;
     const std::size_t num_earlier = counted.num_findings++;
+    if (is_new) {
+        counted.number = places.size();
+        counts.by_place.push_back(0);
+    }
+    ++counts.by_place[counted.number - 1];
     const bool is_printed = num_earlier < config.max_reports;
     described_finding shown;
     if (is_new || is_printed)
@@ -98,6 +104,7 @@ void report_log::impl::report(const finding &reported) {
     if (!counted.is_suppressed)
         write_text(STDERR_FILENO, as_text(shown));
     note_problem(log.write(as_json(shown, {.suppressed = counted.is_suppressed,
+                                           .place_number = counted.number,
                                            .num_earlier = num_earlier,
                                            .seconds = age.count()})));
 }
