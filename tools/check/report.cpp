@@ -16,6 +16,8 @@ constexpr std::size_t WIDTH = 79, TITLE_INDENT = 9, PLACE_WIDTH = 36;
 
 std::string format_place(const finding_place &place) {
     std::string name = make_printable(describe_place(place));
+    if (name.size() > PLACE_WIDTH) // the file and line suffice
+        name = name.substr(0, name.find(" in "));
     if (name.size() > PLACE_WIDTH)
         name = wrap_text(name, PLACE_WIDTH - 3).front() + "...";
     std::string text =
