@@ -35,6 +35,8 @@ struct corpus_case {
     unsigned needs = 0;
     /// Without the checker the wrong program may crash, for its call uses freed memory.
     bool may_crash = false;
+    /// It crashes in an inline function of verbs.h, so that no library can see the call.
+    bool unseen = false;
     /// Other kinds that the wrong program has as well, separated by commas.
     std::string_view also = "";
 };

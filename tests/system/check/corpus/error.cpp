@@ -10,6 +10,8 @@ namespace check_corpus {
 
 namespace {
 
+constexpr int num_posts = 4; // one may be on its way when the error is polled
+
 /// The responder's receive is shorter than the message: both QPs are in ERR then.
 void provoke_length_error(const loopback &link) {
     link.responder.post_recv(link.responder.sge(8));
@@ -24,9 +26,11 @@ void send_after_receive_error(const target &target, bool corrected) {
     const ibv_wc wc = wait_any(local.recv_cq, "the receive");
     if (corrected && wc.status != IBV_WC_SUCCESS)
         return;
-    send_request send(IBV_WR_SEND, local.sge());
-    ibv_send_wr *bad_wr = nullptr;
-    ibv_post_send(local.qp, &send.wr, &bad_wr); // wrong: error-ignored
+    for (int i = 0; i < num_posts; ++i) {
+        send_request send(IBV_WR_SEND, local.sge());
+        ibv_send_wr *bad_wr = nullptr;
+        ibv_post_send(local.qp, &send.wr, &bad_wr); // wrong: error-ignored
+    }
 }
 
 /// SPDK #936: the program cannot recover from an error, and goes on until its requests are used up.
@@ -41,9 +45,11 @@ void send_after_remote_error(const target &target, bool corrected) {
     if (corrected && wc.status != IBV_WC_SUCCESS)
         link.reconnect();
     read.wr.wr.rdma.rkey = link.responder.mr->rkey;
-    ibv_post_send(local.qp, &read.wr, &bad_wr); // wrong: error-ignored
-    if (corrected)
-        wait_success(local.send_cq, "the Read");
+    for (int i = 0; i < num_posts; ++i) {
+        ibv_post_send(local.qp, &read.wr, &bad_wr); // wrong: error-ignored
+        if (corrected)
+            wait_success(local.send_cq, "the Read");
+    }
 }
 
 /// The status is read by ibv_start_poll(), and forgotten.
@@ -61,12 +67,14 @@ void wr_send_after_error(const target &target, bool corrected) {
     if (corrected && failed)
         return;
     ibv_qp_ex *const qp = local.qp_ex();
-    ibv_wr_start(qp);
-    qp->wr_flags = IBV_SEND_SIGNALED;
-    ibv_wr_send(qp);
     const auto source = reinterpret_cast<std::uintptr_t>(local.memory);
-    ibv_wr_set_sge(qp, local.mr->lkey, source, 64); // wrong: error-ignored
-    ibv_wr_complete(qp);                            // wrong: error-ignored
+    for (int i = 0; i < num_posts; ++i) {
+        ibv_wr_start(qp);
+        qp->wr_flags = IBV_SEND_SIGNALED;
+        ibv_wr_send(qp);
+        ibv_wr_set_sge(qp, local.mr->lkey, source, 64); // wrong: error-ignored
+        ibv_wr_complete(qp);                            // wrong: error-ignored
+    }
 }
 
 constexpr std::string_view kind = "error-ignored";

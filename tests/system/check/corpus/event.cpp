@@ -64,6 +64,7 @@ void last_event_acknowledged(const target &target, bool corrected) {
         ibv_ack_cq_events(first, 1);
     wait_success(local.send_cq, "the message");
     wait_success(local.recv_cq, "the receive");
+    wait_success(link.requester.send_cq, "the requester's message");
     local.destroy_qp();
     std::thread late([&] {
         pause();

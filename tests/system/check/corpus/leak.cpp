@@ -58,13 +58,17 @@ void srq_left(const target &target, bool corrected) {
     ibv_dealloc_pd(pd);
 }
 
-/// The id of a connection that was not accepted is forgotten.
-void cm_id_left(const target & /*target*/, bool corrected) {
+/// The id of a second connection is forgotten.
+void cm_id_left(const target &target, bool corrected) {
     rdma_event_channel *const events = check(rdma_create_event_channel(), "event channel");
-    rdma_cm_id *id = nullptr;
-    check(rdma_create_id(events, &id, nullptr, RDMA_PS_TCP), "id"); // wrong: leaked
+    rdma_cm_id *first = nullptr, *second = nullptr;
+    check(rdma_create_id(events, &first, nullptr, RDMA_PS_TCP), "id");
+    bind_to_device(target, *first);
+    check(rdma_create_id(events, &second, nullptr, RDMA_PS_TCP), "id"); // wrong: leaked
+    bind_to_device(target, *second);
     if (corrected)
-        rdma_destroy_id(id);
+        rdma_destroy_id(second);
+    rdma_destroy_id(first);
     rdma_destroy_event_channel(events);
 }
 

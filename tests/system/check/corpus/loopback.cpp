@@ -113,12 +113,15 @@ rdma_cm_id *loopback::create_id() const {
     return id;
 }
 
-void loopback::resolve(const target &target) const {
+void bind_to_device(const target &target, rdma_cm_id &id) {
     sockaddr_in addr{};
     addr.sin_family = AF_INET;
     addr.sin_addr = parse_address(target);
-    check(rdma_bind_addr(listener_.get(), reinterpret_cast<sockaddr *>(&addr)),
-          "bind to the address");
+    check(rdma_bind_addr(&id, reinterpret_cast<sockaddr *>(&addr)), "bind to the address");
+}
+
+void loopback::resolve(const target &target) const {
+    bind_to_device(target, *listener_);
     check(rdma_listen(listener_.get(), 1), "listen");
     check(
         rdma_resolve_addr(requester.id, nullptr, rdma_get_local_addr(listener_.get()), timeout_ms),

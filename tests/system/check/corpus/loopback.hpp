@@ -26,6 +26,9 @@ struct device {
 /// Takes both QPs of the device from INIT to RTS, connected to each other.
 void connect_by_verbs(const device &dev, const endpoint &first, const endpoint &second);
 
+/// Binds it to the device's address.
+void bind_to_device(const target &target, rdma_cm_id &id);
+
 /// An endpoint that is not connected, whose QP is in INIT.
 struct unconnected {
     device dev;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// corpus --list: the cases, a line each: name, kind, needs, whether it may crash, other kinds.
+// corpus --list: the cases, a line each: name, kind, needs, whether it may crash (unseen: in
+// an inline function), other kinds.
 // corpus NAME wrong|corrected DRIVER DEVICE ADDRESS: run a case. Exit status 0: it went as
 // intended.
 
@@ -34,7 +35,9 @@ void list_cases() {
             print_word(each.kind, '\t');
             std::printf("%s%s\t%s\t", (each.needs & rxe) != 0 ? "rxe" : "",
                         (each.needs & extended) != 0 ? ",extended" : "",
-                        each.may_crash ? "may-crash" : "");
+                        each.unseen      ? "unseen"
+                        : each.may_crash ? "may-crash"
+                                         : "");
             print_word(each.also, '\n');
         }
     }

@@ -83,9 +83,12 @@ void realloc_under_srq(const target &target, bool corrected) {
         ibv_dereg_mr(mr);
     }
     ring = std::realloc(ring, 4 * size); // wrong: memory-freed
-    local.destroy_qp();
-    if (!corrected)
+    if (!corrected) {
+        local.destroy_qp();
+        ibv_destroy_srq(local.srq);
+        local.srq = nullptr;
         ibv_dereg_mr(mr);
+    }
     std::free(ring);
 }
 

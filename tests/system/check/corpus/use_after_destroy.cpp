@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
 // Calls with objects that were destroyed. Most use memory that the driver has freed: without the
-// checker the wrong program may crash.
+// checker the wrong program may crash. An inline function of verbs.h crashes before any library
+// sees the call if free() has overwritten the object's first member, the context.
 
 #include "loopback.hpp"
 
@@ -168,7 +169,8 @@ constexpr std::array cases{
     corpus_case{.name = "post_to_qp_of_other_thread",
                 .kind = kind,
                 .run = post_to_qp_of_other_thread,
-                .may_crash = true},
+                .may_crash = true,
+                .unseen = true},
     corpus_case{.name = "wr_start_on_destroyed_qp",
                 .kind = kind,
                 .run = wr_start_on_destroyed_qp,
@@ -177,7 +179,8 @@ constexpr std::array cases{
     corpus_case{.name = "poll_of_destroyed_cq",
                 .kind = kind,
                 .run = poll_of_destroyed_cq,
-                .may_crash = true},
+                .may_crash = true,
+                .unseen = true},
     corpus_case{.name = "limit_of_destroyed_srq",
                 .kind = kind,
                 .run = limit_of_destroyed_srq,
