@@ -225,6 +225,7 @@ void process_books::arm(const ibv_cq &cq, const stack_trace &stack) {
     known->is_polled_since_arm = false;
     known->arm = stack;
     ++known->num_arms;
+    known->has_sent_since_arm = false;
     known->num_sends_at_arm = known->num_receives_at_arm = 0;
     for (const auto &[handle, qp] : qps) {
         if (qp.send_cq == &cq)
@@ -291,6 +292,11 @@ void process_books::count(known_qp &qp, const posted_request &request, int chang
 const posted_request &process_books::add_request(known_qp &qp, std::uint64_t number,
                                                  posted_request added) {
     request_map &requests = added.is_receive ? qp.receives : qp.sends;
+    if (!added.is_receive) {
+        qp.last_send = number;
+        if (known_cq *const cq = find_cq(qp.recv_cq))
+            cq->has_sent_since_arm = true;
+    }
     const posted_request &kept = requests.emplace(number, std::move(added)).first->second;
     count(qp, kept, 1);
     return kept;

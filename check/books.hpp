@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <infiniband/verbs.h>
 #include <map>
+#include <optional>
 #include <string>
 #include <thread>
 #include <unordered_map>
@@ -68,6 +69,7 @@ struct known_cq : known_object {
     bool is_polled_since_arm = true;
     std::size_t num_arms = 0;
     std::size_t num_sends_at_arm = 0, num_receives_at_arm = 0; ///< outstanding when it was armed
+    bool has_sent_since_arm = false; ///< a QP that receives by it: the receive may be the answer
     stack_trace arm;
     bool is_overflow_reported = false;
 };
@@ -87,6 +89,10 @@ struct known_qp : known_object {
     std::uint32_t max_sends = 0; ///< 0: not known
     request_map sends, receives;
     std::size_t num_signaled = 0; ///< of sends
+    std::uint64_t last_send = 0;  ///< the number of the last one that was posted
+    /// That number when the program polled the last receive: the peer has answered since, so that
+    /// it has what was sent before.
+    std::uint64_t answered_send = 0;
     bool has_failed = false; ///< the program has polled an error, and not modified the QP since
     ibv_wc_status failure = IBV_WC_SUCCESS;
     stack_trace failure_poll;
@@ -101,11 +107,12 @@ struct destroyed_object {
     stack_trace destruction;
 };
 
-/// A thread that waits for an event that could not come when it began.
+/// A thread that waits for what could not happen when it began.
 struct endless_wait {
-    const ibv_comp_channel *channel = nullptr;
-    std::chrono::steady_clock::time_point start;
-    stack_trace stack;
+    const ibv_comp_channel *channel = nullptr;        ///< for an event
+    std::optional<interposer::object> destroyed = {}; ///< for the acknowledgement of its events
+    std::chrono::steady_clock::time_point start = {};
+    stack_trace stack = {};
     bool is_reported = false;
 };
 

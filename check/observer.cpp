@@ -57,10 +57,13 @@ class check_observer final : public observer {
         });
     }
     void before_destroy(const object &ended) override {
-        with_books(
-            [&](locked_books &locked) { check_destroy(locked.books, ended, locked.results); });
+        with_books([&](locked_books &locked) {
+            check_destroy(locked.books, ended, locked.results);
+            begin_destruction(locked, ended);
+        });
     }
     void on_destroy(const object &ended, int error) override {
+        with_books([](locked_books &locked) { end_wait(locked); });
         if (error != 0)
             return;
         with_books(
@@ -85,6 +88,14 @@ class check_observer final : public observer {
         with_books([&](locked_books &locked) { locked.books.change_mr(mr, flags, access); });
         add_bounds(mr.addr, mr.length);
     }
+    void before_modify_qp(ibv_qp &qp, const ibv_qp_attr &attr, int mask) override {
+        if ((mask & IBV_QP_STATE) == 0 || attr.qp_state != IBV_QPS_RESET)
+            return;
+        with_books([&](locked_books &locked) {
+            if (const known_qp *const known = locked.books.find_qp(&qp))
+                check_reset(*known, locked.results);
+        });
+    }
     void on_modify_qp(ibv_qp &qp, const ibv_qp_attr &attr, int mask) override {
         if ((mask & IBV_QP_STATE) == 0)
             return;
@@ -92,10 +103,8 @@ class check_observer final : public observer {
             known_qp *const known = locked.books.find_qp(&qp);
             if (known == nullptr)
                 return;
-            if (attr.qp_state == IBV_QPS_RESET) {
-                check_reset(*known, locked.results);
+            if (attr.qp_state == IBV_QPS_RESET)
                 locked.books.drop_requests(*known);
-            }
             known->state = attr.qp_state;
             known->last_modify = stack_trace::capture_all();
             known->has_failed = false;
@@ -114,6 +123,9 @@ class check_observer final : public observer {
     void on_refuse(const request &refused) override {
         check_posted(refused);
         with_books([&](locked_books &locked) { remove_request(locked.books, refused); });
+    }
+    void on_abort(const request &aborted) override {
+        with_books([&](locked_books &locked) { remove_request(locked.books, aborted); });
     }
     void on_completion(ibv_cq &, completion &polled) override { note_completion(polled); }
     void on_poll(ibv_cq &cq, int) override {

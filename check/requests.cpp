@@ -95,8 +95,12 @@ void note_completion(const interposer::completion &polled) {
         remove_request(locked.books, *polled.completed);
         for (const request &silent : polled.silent)
             remove_request(locked.books, silent);
-        if (polled.wc.status == IBV_WC_SUCCESS)
+        if (polled.wc.status == IBV_WC_SUCCESS) {
+            known_qp *const qp = locked.books.find_qp(polled.completed->queue);
+            if (qp != nullptr && polled.completed->is_receive)
+                qp->answered_send = qp->last_send;
             return;
+        }
         note_failure(locked.books, *polled.completed, polled.wc.status);
         fill = locked.config().fill;
     });

@@ -23,6 +23,8 @@ finding make_finding(finding_kind, const known_object &, std::string title,
 ibv_qp_state query_state(const known_qp &);
 void check_destroy(process_books &, const interposer::object &, findings &);
 void check_reset(const known_qp &, findings &);
+/// The call that destroys the object waits for its events.
+void check_unacknowledged(const known_object &, const stack_trace &destruction, findings &);
 /// handle: of no object that the books have. False: it is not known that there was one.
 bool check_destroyed(const process_books &, object_kind, const void *handle, const char *call,
                      findings &);

@@ -4,6 +4,8 @@
 
 #include "rules.hpp"
 
+#include <algorithm>
+
 namespace coherdma::check {
 namespace {
 
@@ -15,15 +17,27 @@ void for_each_cq(const process_books &books, const ibv_comp_channel &channel, fu
             func(cq);
 }
 
+/// Whether the device may complete a request into the CQ.
+bool has_executable_requests(const process_books &books, const known_cq &cq) {
+    return std::any_of(books.qps.begin(), books.qps.end(), [&](const auto &it) {
+        const known_qp &qp = it.second;
+        const bool is_connected = qp.state == IBV_QPS_RTR || qp.state == IBV_QPS_RTS;
+        return (qp.send_cq == cq.handle && qp.num_signaled != 0) ||
+               (qp.recv_cq == cq.handle && is_connected &&
+                (qp.srq != nullptr || !qp.receives.empty()));
+    });
+}
+
 } // namespace
 
 bool is_endless(const process_books &books, const ibv_comp_channel &channel) {
-    bool has_cq = false, is_armed = false;
+    bool has_requests = false, is_armed = false;
     for_each_cq(books, channel, [&](const known_cq &cq) {
-        has_cq = true;
+        // Without requests, the program may wait until another thread begins.
+        has_requests = has_requests || has_executable_requests(books, cq);
         is_armed = is_armed || cq.max_events != 0;
     });
-    return has_cq && !is_armed;
+    return has_requests && !is_armed;
 }
 
 void check_endless(const process_books &books, const ibv_comp_channel &channel,
@@ -63,7 +77,7 @@ void check_missed(const process_books &books, const ibv_comp_channel &channel, f
         else
             has_other = true;
         // Before it arms for the first time, a program may know that its peer has not begun.
-        if (is_unpolled && cq.num_receives_at_arm != 0 && cq.num_arms > 1)
+        if (is_unpolled && cq.num_receives_at_arm != 0 && cq.num_arms > 1 && !cq.has_sent_since_arm)
             of_receives = &cq;
     });
     const known_cq *const missed = of_sends != nullptr && !has_other ? of_sends : of_receives;

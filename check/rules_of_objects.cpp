@@ -22,16 +22,23 @@ std::string count_of(std::size_t count, const char *noun) {
     return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
 }
 
-/// title: "... while 3 sends of it are not complete".
-void add_outstanding(const known_qp &qp, const char *verb, const std::string &call,
-                     findings &result) {
-    const std::size_t count = qp.sends.size();
-    const posted_request &oldest = qp.sends.begin()->second;
+/// Sends whose fate the program does not know.
+std::size_t count_unknown_sends(const known_qp &qp) noexcept {
+    const auto first = qp.sends.upper_bound(qp.answered_send);
+    return static_cast<std::size_t>(std::distance(first, qp.sends.end()));
+}
+
+/// verb: "is destroyed". If sends of the QP are outstanding that the device may execute.
+void check_outstanding(const known_qp &qp, const std::string &verb, findings &result) {
+    const std::size_t count = count_unknown_sends(qp);
+    if (count == 0 || !executes_sends(query_state(qp)))
+        return;
+    const posted_request &oldest = qp.sends.upper_bound(qp.answered_send)->second;
     finding added =
         make_finding(finding_kind::DESTROY_WHILE_OUTSTANDING, qp,
                      qp.name + " " + verb + " while " + count_of(count, "send") + " of it " +
                          (count == 1 ? "is" : "are") + " not complete or not polled",
-                     call);
+                     "it " + verb);
     added.events.insert(added.events.end() - 1,
                         {.description = "the oldest, " + describe_request(oldest) + ", was posted",
                          .stack = oldest.stack});
@@ -80,17 +87,6 @@ void check_mr(const process_books &books, const known_mr &mr, findings &result) 
     result.push_back(std::move(added));
 }
 
-void check_events(const known_object &object, findings &result) {
-    if (object.num_unacknowledged == 0)
-        return;
-    result.push_back(make_finding(
-        finding_kind::UNACKNOWLEDGED_EVENT, object,
-        object.name + " is destroyed, and " + count_of(object.num_unacknowledged, "event") +
-            " of it that the program has got " + (object.num_unacknowledged == 1 ? "is" : "are") +
-            " not acknowledged",
-        "it is destroyed, which waits until they are acknowledged"));
-}
-
 } // namespace
 
 ibv_qp_state query_state(const known_qp &known) {
@@ -116,19 +112,27 @@ void check_destroy(process_books &books, const interposer::object &ended, findin
     const known_object *const object = books.find(ended);
     if (object == nullptr)
         return;
-    check_events(*object, result);
     if (ended.kind == object_kind::MR)
         check_mr(books, *books.find_mr(ended.number), result);
     if (ended.kind != object_kind::QP)
         return;
-    const known_qp &qp = *books.find_qp(ended.handle);
-    if (!qp.sends.empty() && executes_sends(query_state(qp)))
-        add_outstanding(qp, "is destroyed", "it is destroyed", result);
+    check_outstanding(*books.find_qp(ended.handle), "is destroyed", result);
 }
 
 void check_reset(const known_qp &qp, findings &result) {
-    if (!qp.sends.empty() && executes_sends(qp.state))
-        add_outstanding(qp, "is modified to RESET", "it is modified to RESET", result);
+    check_outstanding(qp, "is modified to RESET", result);
+}
+
+void check_unacknowledged(const known_object &object, const stack_trace &destruction,
+                          findings &result) {
+    finding added = make_finding(
+        finding_kind::UNACKNOWLEDGED_EVENT, object,
+        object.name + " is destroyed, and " + count_of(object.num_unacknowledged, "event") +
+            " of it that the program has got " + (object.num_unacknowledged == 1 ? "is" : "are") +
+            " not acknowledged",
+        "it is destroyed, which waits until they are acknowledged");
+    added.events.back().stack = destruction;
+    result.push_back(std::move(added));
 }
 
 bool check_destroyed(const process_books &books, object_kind kind, const void *handle,
@@ -178,6 +182,11 @@ void find_leaks(const process_books &books, findings &result) {
     };
     std::map<place, group> groups;
     const auto add = [&](const known_object &object) {
+        // It opens devices for cm_ids, and keeps them.
+        const bool is_shared =
+            object.kind == object_kind::CONTEXT || object.kind == object_kind::PD;
+        if (is_shared && reports::caller_of_verbs(object.creation).starts_with("librdmacm.so"))
+            return;
         const auto begin = object.creation.frames.begin();
         group &added = groups[{object.kind, {begin, begin + object.creation.depth}}];
         if (added.count++ == 0)

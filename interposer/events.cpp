@@ -42,6 +42,29 @@ const object_record *owner_of(const ibv_async_event &event) noexcept {
     }
 }
 
+/// The program's call waits. It ends also if the thread is cancelled.
+class wait_scope {
+  public:
+    explicit wait_scope(ibv_comp_channel &channel)
+        : channel_(channel) {
+        const object_record *const record = tables().others.find(&channel);
+        if (!is_observed(record))
+            return;
+        record_ = record;
+        notify(*record_, &observer::before_wait, channel_);
+    }
+    ~wait_scope() {
+        if (record_ != nullptr)
+            notify(*record_, &observer::after_wait, channel_);
+    }
+    wait_scope(const wait_scope &) = delete;
+    wait_scope &operator=(const wait_scope &) = delete;
+
+  private:
+    ibv_comp_channel &channel_;
+    const object_record *record_ = nullptr; ///< nullptr: it is not observed
+};
+
 } // namespace
 
 void hook_event_functions(ibv_context &context) noexcept {
@@ -53,13 +76,10 @@ void hook_event_functions(ibv_context &context) noexcept {
 extern "C" {
 
 int ibv_get_cq_event(ibv_comp_channel *channel, ibv_cq **cq, void **cq_context) {
-    const object_record *const waiter = tables().others.find(channel);
-    const bool is_waiter_observed = is_observed(waiter);
-    if (is_waiter_observed)
-        notify(*waiter, &observer::before_wait, *channel);
-    const int result = libibverbs().get_cq_event(channel, cq, cq_context);
-    if (is_waiter_observed)
-        notify(*waiter, &observer::after_wait, *channel);
+    const int result = [=] {
+        const wait_scope wait(*channel);
+        return libibverbs().get_cq_event(channel, cq, cq_context);
+    }();
     if (const cq_record *const record = result == 0 ? tables().cqs.find(*cq) : nullptr;
         is_observed(record))
         notify(*record, &observer::on_completion_event, record->info);

@@ -111,6 +111,11 @@ class observer {
     virtual void on_rereg_mr(ibv_mr &, int flags, int access) {
         static_cast<void>(flags), static_cast<void>(access);
     }
+    /// ibv_modify_qp() begins.
+    virtual void before_modify_qp(ibv_qp &, const ibv_qp_attr &, int mask) {
+        static_cast<void>(mask);
+    }
+    /// It has succeeded.
     virtual void on_modify_qp(ibv_qp &, const ibv_qp_attr &, int mask) { static_cast<void>(mask); }
 
     /// wr: a copy that the driver will get, without its wr_id and next. sg_list is the program's
@@ -121,8 +126,10 @@ class observer {
     /// The driver accepted the request. Its completion may have come before. wr: as it was posted;
     /// of ibv_bind_mw(), with the new rkey.
     virtual void on_post(const request &, const ibv_send_wr &) {}
-    /// The driver refused the request, or the program discarded it by ibv_wr_abort().
+    /// The driver refused the request.
     virtual void on_refuse(const request &) {}
+    /// The program discarded it by ibv_wr_abort().
+    virtual void on_abort(const request &aborted) { on_refuse(aborted); }
 
     virtual void on_completion(ibv_cq &, completion &) {}
     /// After a poll: the number of completions that it found, or what it returned.

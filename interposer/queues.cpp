@@ -206,6 +206,8 @@ ibv_qp *ibv_create_qp(ibv_pd *pd, ibv_qp_init_attr *attr) {
 int ibv_modify_qp(ibv_qp *qp, ibv_qp_attr *attr, int mask) {
     if (tables().qps.find(qp) == nullptr && is_refused(object_kind::QP, qp, "ibv_modify_qp"))
         return EINVAL;
+    if (const qp_record *const known = tables().qps.find(qp); is_observed(known))
+        notify(*known, &observer::before_modify_qp, *qp, std::as_const(*attr), mask);
     const int error = libibverbs().modify_qp(qp, attr, mask);
     qp_record *record = tables().qps.find(qp);
     if (record != nullptr && record->is_being_destroyed)

@@ -317,12 +317,13 @@ void wr_start(ibv_qp_ex *qp) {
 
 using request_batch = std::vector<request_builder::built_request>;
 
-void cancel(const qp_record &record, const request_batch &batch) {
+void cancel(const qp_record &record, const request_batch &batch,
+            void (observer::*event)(const request &)) {
     const delivery events(record);
     for (const request_builder::built_request &built : batch) {
         if (built.token != 0)
             record.sends->cancel(built.token);
-        events.notify(&observer::on_refuse, built.posted);
+        events.notify(event, built.posted);
     }
 }
 
@@ -338,7 +339,7 @@ int wr_complete(ibv_qp_ex *qp) {
         error = record.driver_ex->qp.wr_complete(qp); // another thread may have the builder then
     }
     if (error != 0) {
-        cancel(record, batch);
+        cancel(record, batch, &observer::on_refuse);
         return error;
     }
     const delivery events(record);
@@ -353,7 +354,7 @@ void wr_abort(ibv_qp_ex *qp) {
     record.builder.batch.clear();
     record.builder.is_begun = false;
     record.driver_ex->qp.wr_abort(qp);
-    cancel(record, batch);
+    cancel(record, batch, &observer::on_abort);
 }
 
 /// Replaces a function of the QP, if the driver has it, and keeps the driver's.

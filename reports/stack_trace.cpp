@@ -129,6 +129,16 @@ bool is_of_udapl(const stack_trace &trace) noexcept {
                        });
 }
 
+std::string_view caller_of_verbs(const stack_trace &trace) noexcept {
+    for (int i = 0; i < trace.depth; ++i) {
+        Dl_info info;
+        const std::string_view file = file_of_call(trace.frames[static_cast<std::size_t>(i)], info);
+        if (!file.starts_with("libcoherdma-") && !file.starts_with("libibverbs."))
+            return file;
+    }
+    return "";
+}
+
 void *first_program_frame(const stack_trace &trace) noexcept {
     const program_frames shown = find_program_frames(trace);
     return shown.begin < shown.end ? trace.frames[static_cast<std::size_t>(shown.begin)] : nullptr;

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace coherdma::reports {
@@ -25,6 +26,10 @@ struct stack_trace {
 
 /// Whether the program made the call by uDAPL.
 bool is_of_udapl(const stack_trace &) noexcept;
+
+/// The file that called libibverbs, without its folder: "librdmacm.so.1", or the program's name.
+/// "": not known.
+std::string_view caller_of_verbs(const stack_trace &) noexcept;
 
 /// The innermost frame of the program: outside verbs, uDAPL, and communication libraries such as
 /// UCX, libfabric and MPI; if all are in these, the outermost one. nullptr: the stack is empty.

@@ -15,7 +15,7 @@ namespace check_corpus {
 namespace {
 
 void pause() {
-    constexpr std::chrono::milliseconds time(200);
+    constexpr std::chrono::milliseconds time(2000); // the checker has some patience
     std::this_thread::sleep_for(time);
 }
 
