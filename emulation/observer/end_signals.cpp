@@ -2,8 +2,8 @@
 
 #include "end_signals.hpp"
 
-#include "blocked_signals.hpp"
 #include "call_scope.hpp"
+#include "core/blocked_signals.hpp"
 
 #include <atomic>
 #include <cerrno>

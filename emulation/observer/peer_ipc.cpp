@@ -2,7 +2,7 @@
 
 #include "peer_ipc.hpp"
 
-#include "blocked_signals.hpp"
+#include "core/blocked_signals.hpp"
 #include "requests.hpp"
 
 #include <atomic>

@@ -2,7 +2,7 @@
 
 #include "process.hpp"
 
-#include "blocked_signals.hpp"
+#include "core/blocked_signals.hpp"
 #include "devices.hpp"
 #include "end_signals.hpp"
 #include "out_of_memory.hpp"
@@ -74,12 +74,27 @@ void report_and_exit() noexcept {
     _exit(process_state().config.exit_status);
 }
 
-bool is_report_due = false; ///< the destructors of the program run; changed by exit()'s thread
+/// Whether this thread can report: a signal handler that calls exit() may have interrupted a
+/// report.
+bool can_report() noexcept {
+    constexpr char TEXT[] = "coherdma: emulation: no report at the end: exit() was called by a "
+                            "signal handler that interrupted the report of a finding\n";
+    if (!reporting_mutex::is_reporting())
+        return true;
+    [[maybe_unused]] const auto written = write(STDERR_FILENO, TEXT, sizeof TEXT - 1);
+    return false;
+}
+
+/// While a thread reports at the exit. Threads may call exit() at the same time: each runs the
+/// handlers that no other has begun, and then ends the process.
+std::recursive_mutex exit_mutex; // a handler of a signal may call exit() again
+bool is_report_due = false;      ///< the destructors of the program run; with exit_mutex
 
 /// Handler of atexit(), called before the program's destructors free registered memory. They may
 /// sync it, too: then what was found is reported after them.
 void report_at_exit() noexcept {
-    if (!has_process_state()) // a child of fork() that opened no device
+    const std::lock_guard guard(exit_mutex);
+    if (!has_process_state() || !can_report()) // a child of fork() that opened no device has none
         return;
     is_report_due = find_at_end(cache_model::process_end::EXIT);
     if (!is_report_due)
@@ -87,13 +102,14 @@ void report_at_exit() noexcept {
 }
 
 [[gnu::destructor]] void report_after_destructors() noexcept {
+    const std::lock_guard guard(exit_mutex);
     if (is_report_due && has_process_state())
         report_and_exit();
 }
 
 /// Handler of at_quick_exit(): there are no destructors.
 void report_at_quick_exit() noexcept {
-    if (!has_process_state())
+    if (!has_process_state() || !can_report())
         return;
     find_at_end(cache_model::process_end::EXIT);
     report_and_exit();
@@ -132,6 +148,7 @@ void start_process(const settings &config) {
 /// The child has no threads and no slot; threads of the parent may have held any mutex.
 void reset_process_after_fork() {
     new (&start_mutex) std::mutex;
+    new (&exit_mutex) std::recursive_mutex;
     reset_devices_after_fork();
     peer_ipc::reset_after_fork();
     is_started = false;

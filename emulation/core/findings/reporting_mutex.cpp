@@ -2,9 +2,36 @@
 
 #include "reporting_mutex.hpp"
 
+#include "core/blocked_signals.hpp"
+
 #include <utility>
 
 namespace coherdma::emulation {
+namespace {
+
+// initial-exec: a handler must not allocate it. volatile: a handler reads it in between.
+[[gnu::tls_model("initial-exec")]] thread_local volatile bool has_report = false;
+
+/// While it exists, this thread reports.
+class report_scope {
+  public:
+    report_scope() noexcept { has_report = true; }
+    ~report_scope() { has_report = false; }
+    report_scope(const report_scope &) = delete;
+    report_scope &operator=(const report_scope &) = delete;
+};
+
+} // namespace
+
+bool reporting_mutex::is_reporting() noexcept {
+    return has_report;
+}
+
+void reporting_mutex::lock() noexcept {
+    const sigset_t mask = block_asynchronous_signals();
+    mutex_.lock();
+    signal_mask_ = mask;
+}
 
 void reporting_mutex::add(finding added) {
     found_.emplace_back(std::move(added));
@@ -13,7 +40,9 @@ void reporting_mutex::add(finding added) {
 
 void reporting_mutex::unlock() noexcept {
     const bool has_added = std::exchange(has_added_, false);
+    const sigset_t mask = signal_mask_;
     mutex_.unlock();
+    pthread_sigmask(SIG_SETMASK, &mask, nullptr);
     if (!has_added)
         return;
     try {
@@ -24,6 +53,7 @@ void reporting_mutex::unlock() noexcept {
 
 /// A thread that finds another one reporting waits for it, and then reports what that has left.
 void reporting_mutex::report_all() {
+    const report_scope scope;
     const std::lock_guard report_guard(report_mutex_);
     for (;;) {
         std::unique_lock guard(mutex_);

@@ -189,6 +189,14 @@ expect_emulated_by_name() { # DRIVER
     done
 }
 
+@test "a process whose signal handler calls exit() during a sync has a summary" {
+    for _ in {1..10}; do
+        run_emulate 3 -- timeout -k 1 20 "$BUILD/tests/system/coherdma/emulation/registers" "$(device_fact rxe DEVICE)" exit
+        [[ $stderr != *'ended without a summary'* ]]
+        grep -qE '^stale +3 +1 +0' <<<"$output"
+    done
+}
+
 @test "signals reach the command, and no further run begins" {
     status=0
     "$tool" emulate --mode all -- bash -c 'trap "echo trapped; exit 7" TERM; echo begun; while :; do sleep 0.05; done' >out 2>err 3>&- &

@@ -7,6 +7,7 @@
 #include "core/findings/reporting_mutex.hpp"
 
 #include <atomic>
+#include <csignal>
 #include <thread>
 
 using namespace emulation_test;
@@ -105,12 +106,31 @@ void findings_of_threads_are_reported_in_order(void **) {
     assert_int_equal(expected, next);
 }
 
+volatile sig_atomic_t num_handled = 0;
+
+/// A handler may call exit(), whose handler locks the mutex.
+void signals_wait_until_it_is_unlocked(void **) {
+    settings config;
+    finding_log log(config);
+    reporting_mutex mutex(log);
+    std::signal(SIGUSR1, [](int) { num_handled = num_handled + 1; });
+    mutex.lock();
+    raise(SIGUSR1);
+    assert_int_equal(num_handled, 0);
+    mutex.unlock();
+    assert_int_equal(num_handled, 1);
+    raise(SIGUSR1);
+    assert_int_equal(num_handled, 2);
+    std::signal(SIGUSR1, SIG_DFL);
+}
+
 } // namespace
 
 int main() {
     const CMUnitTest tests[] = {
         cmocka_unit_test(report_does_not_block_other_threads),
         cmocka_unit_test(findings_of_threads_are_reported_in_order),
+        cmocka_unit_test(signals_wait_until_it_is_unlocked),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

@@ -6,6 +6,7 @@
 // registers DEVICE fork               a child closes inherited objects and opens the device itself
 // registers DEVICE huge               registers parts of huge pages
 // registers DEVICE sync               syncs while operator new fails
+// registers DEVICE exit               syncs until a signal handler calls exit(3)
 // registers DEVICE reopen GID_INDEX   closes the device with an MR, and registers its memory again
 //
 // It measures the memory of the whole system: no other program may run.
@@ -13,13 +14,16 @@
 #include "../../lib/connected_qps.hpp"
 
 #include <coherdma/coherdma.h>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <infiniband/verbs.h>
 #include <new>
 #include <sys/mman.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <vector>
@@ -57,13 +61,21 @@ using context = unique_handle<ibv_context, ibv_close_device>;
 using pd_ptr = unique_handle<ibv_pd, ibv_dealloc_pd>;
 using mr_ptr = unique_handle<ibv_mr, ibv_dereg_mr>;
 
-context open_device(const std::string &name) {
+/// max_allocations: of operator new, until it fails.
+context try_open_device(const std::string &name, int max_allocations) {
     int count = 0;
     const unique_handle<ibv_device *, ibv_free_device_list> list(ibv_get_device_list(&count));
     for (int i = 0; i < count; ++i)
-        if (name == ibv_get_device_name(list.get()[i]))
-            return check(context(ibv_open_device(list.get()[i])), name.c_str());
+        if (name == ibv_get_device_name(list.get()[i])) {
+            allocations_left = max_allocations;
+            context opened(ibv_open_device(list.get()[i]));
+            allocations_left = -1;
+            return opened;
+        }
     throw failure("no device " + name);
+}
+context open_device(const std::string &name) {
+    return check(try_open_device(name, -1), name.c_str());
 }
 
 /// Anonymous and shared memory of the system, in kilobytes.
@@ -217,6 +229,22 @@ void sync_without_memory(const context &verbs_context, const pd_ptr &pd) {
     std::printf("synced without memory\n");
 }
 
+/// The handler may interrupt a sync.
+void exit_in_handler(const context &verbs_context, const pd_ptr &pd) {
+    const memory buffer(MEGABYTE / 16);
+    const mr_ptr mr = register_memory(pd, buffer);
+    const unique_handle<coherdma_device, coherdma_close_device> device =
+        check(unique_handle<coherdma_device, coherdma_close_device>(
+                  coherdma_open_device(verbs_context.get())),
+              "coherdma_open_device");
+    const coherdma_range range = {.addr = buffer.addr, .length = buffer.size};
+    std::signal(SIGALRM, [](int) { std::exit(3); });
+    constexpr itimerval SOON = {.it_interval = {}, .it_value = {.tv_sec = 0, .tv_usec = 20000}};
+    check(setitimer(ITIMER_REAL, &SOON, nullptr), "setitimer");
+    for (;;)
+        check(coherdma_sync_before_read(device.get(), &range, 1), "a sync");
+}
+
 // The device's pages end with the context, also those of an MR that the program has not
 // deregistered: the next MR of the memory begins with what the program has there.
 void test_reopen(const std::string &name, int gid_index) {
@@ -262,8 +290,10 @@ int main(int argc, char **argv) {
             register_huge_pages(pd);
         else if (test == "sync")
             sync_without_memory(device, pd);
+        else if (test == "exit")
+            exit_in_handler(device, pd);
         else
-            throw failure("size, cycles, until-refused, fork, huge, sync or reopen");
+            throw failure("size, cycles, until-refused, fork, huge, sync, exit or reopen");
     } catch (const failure &e) {
         std::fprintf(stderr, "registers: %s\n", e.what());
         return 1;

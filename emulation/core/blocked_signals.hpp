@@ -22,4 +22,14 @@ class blocked_signals {
     sigset_t old_mask_;
 };
 
+/// Blocks the signals that may come at any moment. Returns the former mask.
+inline sigset_t block_asynchronous_signals() noexcept {
+    sigset_t asynchronous, old_mask;
+    sigfillset(&asynchronous);
+    for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS})
+        sigdelset(&asynchronous, signal);
+    pthread_sigmask(SIG_BLOCK, &asynchronous, &old_mask);
+    return old_mask;
+}
+
 } // namespace coherdma::emulation
