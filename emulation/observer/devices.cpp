@@ -94,6 +94,11 @@ emulated_device &add_device(std::unique_ptr<emulated_device> device, const setti
     return *all_devices->devices.insert_or_assign(context, std::move(device)).first->second;
 }
 
+void remove_device(const ibv_context *context) noexcept {
+    const std::unique_lock guard(all_devices->mutex);
+    all_devices->devices.erase(context);
+}
+
 void begin_close(const ibv_context *context, std::uint64_t object_number) {
     const std::unique_lock guard(all_devices->mutex);
     auto node = all_devices->devices.extract(context);

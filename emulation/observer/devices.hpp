@@ -91,6 +91,8 @@ bool has_process_state() noexcept;
 emulated_device *find_device(const ibv_context *) noexcept;
 
 emulated_device &add_device(std::unique_ptr<emulated_device>, const settings &);
+/// Its open fails.
+void remove_device(const ibv_context *) noexcept;
 /// The device is being closed: find_device() does not return it, since another context may get its
 /// address before the call returns.
 void begin_close(const ibv_context *, std::uint64_t object_number);

@@ -58,16 +58,14 @@ emulated_device *begin_emulation(ibv_context &context, int &error) {
     emulated_device &device = add_device(std::move(added), config);
     try {
         start_process(config);
+        if (process_state().mode != mode_text(config))
+            process_state().log.note(name + ": mode " + mode_text(config) +
+                                     " is ignored, as this process already emulates mode " +
+                                     process_state().mode);
     } catch (...) {
-        constexpr std::uint64_t NO_OBJECT = 0; // it has no number yet
-        begin_close(&context, NO_OBJECT);
-        end_close(NO_OBJECT, 0);
+        remove_device(&context);
         throw;
     }
-    if (process_state().mode != mode_text(config))
-        process_state().log.note(name + ": mode " + mode_text(config) +
-                                 " is ignored, as this process already emulates mode " +
-                                 process_state().mode);
     return &device;
 }
 

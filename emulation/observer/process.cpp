@@ -34,7 +34,10 @@ void run_background_thread() noexcept {
     for (auto pause = steady_clock::duration(min_pause);;) {
         std::this_thread::sleep_for(pause);
         const auto begin = steady_clock::now();
-        process_state().cache.run_background_step();
+        try {
+            process_state().cache.run_background_step();
+        } catch (const std::bad_alloc &) { // the next step tries again
+        }
         pause = std::max<steady_clock::duration>(min_pause,
                                                  PAUSE_FACTOR * (steady_clock::now() - begin));
     }
@@ -121,7 +124,7 @@ void report_at_signal() noexcept {
 }
 
 std::mutex start_mutex;
-bool is_started = false; ///< the threads and the slot of this process
+bool has_background_thread = false, is_started = false; ///< this process; with start_mutex
 
 } // namespace
 
@@ -132,8 +135,9 @@ void start_process(const settings &config) {
     static const bool has_handlers =
         std::atexit(report_at_exit) == 0 && std::at_quick_exit(report_at_quick_exit) == 0;
     static_cast<void>(has_handlers);
-    if (process_state().cache.needs_thread())
+    if (!has_background_thread && process_state().cache.needs_thread())
         start_background_thread(); // throws if the process may have no more threads
+    has_background_thread = true;  // also if what follows throws, and the program tries again
     try {
         report_before_end_by_signal(report_at_signal);
     } catch (const std::system_error &problem) {
@@ -151,7 +155,7 @@ void reset_process_after_fork() {
     new (&exit_mutex) std::recursive_mutex;
     reset_devices_after_fork();
     peer_ipc::reset_after_fork();
-    is_started = false;
+    has_background_thread = is_started = false;
 }
 
 } // namespace coherdma::emulation

@@ -15,7 +15,7 @@ namespace coherdma::emulation {
 /// handles no signals: a handler may call exit(), which locks it.
 class reporting_mutex {
   public:
-    explicit reporting_mutex(finding_log &log) noexcept
+    explicit reporting_mutex(finding_log &log)
         : log_(log) {}
 
     void lock() noexcept;

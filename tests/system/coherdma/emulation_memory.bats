@@ -61,6 +61,12 @@ expect_sync_survives() {
 @test "rxe: a sync without memory does not end the process" { expect_sync_survives rxe; }
 @test "siw: a sync without memory does not end the process" { expect_sync_survives siw; }
 
+# In mode evict, which has a thread.
+@test "rxe: the device can be opened again after memory ran out" {
+    COHERDMA_EMULATE=evict:1 run_registers rxe open
+    [[ $output == *'opened without memory' && $output != *'threads'* ]]
+}
+
 expect_fork_works() {
     run_registers "$1" fork
     [[ $output == *'the child has registered'*'the parent has registered'* ]]

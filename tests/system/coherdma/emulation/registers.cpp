@@ -6,6 +6,7 @@
 // registers DEVICE fork               a child closes inherited objects and opens the device itself
 // registers DEVICE huge               registers parts of huge pages
 // registers DEVICE sync               syncs while operator new fails
+// registers DEVICE open               opens the device while operator new fails, and again
 // registers DEVICE exit               syncs until a signal handler calls exit(3)
 // registers DEVICE reopen GID_INDEX   closes the device with an MR, and registers its memory again
 //
@@ -229,6 +230,51 @@ void sync_without_memory(const context &verbs_context, const pd_ptr &pd) {
     std::printf("synced without memory\n");
 }
 
+int count_threads(const std::string &name) {
+    int count = 0;
+    for (const auto &task : std::filesystem::directory_iterator("/proc/self/task")) {
+        std::string comm;
+        std::getline(std::ifstream(task.path() / "comm"), comm);
+        count += comm == name ? 1 : 0;
+    }
+    return count;
+}
+
+/// Threads have their names soon after they were started.
+int count_started_threads(const std::string &name) {
+    constexpr int MAX_STEPS = 1000;
+    constexpr useconds_t STEP_US = 10000;
+    for (int i = 0; i < MAX_STEPS && count_threads(name) == 0; ++i)
+        usleep(STEP_US);
+    usleep(STEP_US);
+    return count_threads(name);
+}
+
+/// In processes of its own: operator new fails from the count-th allocation of an open on. The next
+/// open succeeds, and does not start again what the first has started.
+void open_without_memory(const std::string &name) {
+    constexpr int MAX_ALLOCATIONS = 2000, REFUSED = 0, OPENED = 3;
+    int count = 0, status = 0;
+    for (; WEXITSTATUS(status) == REFUSED; ++count) {
+        check(count < MAX_ALLOCATIONS ? 0 : -1, "open it with so many allocations");
+        const pid_t child = fork();
+        check(child < 0 ? -1 : 0, "fork");
+        if (child == 0) {
+            const bool is_opened = try_open_device(name, count) != nullptr;
+            const context device = open_device(name);
+            const int num_threads = count_started_threads("coherdma-cache");
+            if (num_threads != 1)
+                std::printf("after %d allocations: %d threads\n", count, num_threads);
+            std::fflush(stdout);
+            _exit(num_threads != 1 ? 1 : is_opened ? OPENED : REFUSED);
+        }
+        waitpid(child, &status, 0);
+        check(WIFEXITED(status) ? 0 : -1, "a child");
+    }
+    check(WEXITSTATUS(status) == OPENED && count > 1 ? 0 : -1, "open it again");
+    std::printf("opened without memory\n");
+}
+
 /// The handler may interrupt a sync.
 void exit_in_handler(const context &verbs_context, const pd_ptr &pd) {
     const memory buffer(MEGABYTE / 16);
@@ -274,6 +320,10 @@ int main(int argc, char **argv) {
     const std::string test = argc > 2 ? argv[2] : "";
     const std::size_t value = argc > 3 ? std::strtoul(argv[3], nullptr, 10) : 0;
     try {
+        if (test == "open") {
+            open_without_memory(argv[1]);
+            return 0;
+        }
         const context device = open_device(argc > 1 ? argv[1] : "");
         const pd_ptr pd = check(pd_ptr(ibv_alloc_pd(device.get())), "ibv_alloc_pd");
         if (test == "size")
@@ -293,7 +343,7 @@ int main(int argc, char **argv) {
         else if (test == "exit")
             exit_in_handler(device, pd);
         else
-            throw failure("size, cycles, until-refused, fork, huge, sync, exit or reopen");
+            throw failure("size, cycles, until-refused, fork, huge, sync, open, exit or reopen");
     } catch (const failure &e) {
         std::fprintf(stderr, "registers: %s\n", e.what());
         return 1;
