@@ -26,10 +26,10 @@ in_segments=(client SR 256 1 server RR 1024 3 client RW 1024 1 server SR 256 1)
 @test "dapltest -T T: large Sends" { run_with_known_faults run_transaction '-i 20' client SR 1048576 1 server SR 1048576 1; }
 @test "dapltest -T T: Sends with four segments" { run_with_known_faults run_transaction '-i 200 -V' client SR 1000 4 server SR 1000 4; }
 @test "dapltest -T T: Writes" { run_with_known_faults run_transaction '-i 200' "${writes[@]}"; }
-# bats test_tags=brief, coherent
+# bats test_tags=brief
 @test "dapltest -T T -V: Writes, verified" { run_with_known_faults run_transaction '-i 200 -V' "${writes[@]}"; }
 @test "dapltest -T T: Reads" { run_with_known_faults run_transaction '-i 200' "${reads[@]}"; }
-# bats test_tags=brief, coherent
+# bats test_tags=brief
 @test "dapltest -T T -V: Reads, verified" { run_with_known_faults run_transaction '-i 200 -V' "${reads[@]}"; }
 # bats test_tags=coherent
 @test "dapltest -T T -V: all kinds, verified" { run_with_known_faults run_transaction '-i 100 -V' "${mixed[@]}"; }

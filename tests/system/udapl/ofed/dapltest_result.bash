@@ -9,6 +9,8 @@ source "${BASH_SOURCE[0]%/*}/ofed.bash"
 
 FAULTS_OF_STOCK=${FAULTS:-${BASH_SOURCE[0]%/*}/../../../data/dat/stock-faults}
 
+has_finding='' # that is suppressed
+
 complain() { echo "$1" >>"$out/complaints"; }
 
 # expect SIDE PATTERN...: it printed a line like each. In the guest, bash is faster than another process.
@@ -61,10 +63,14 @@ expect_our_plugin() {
     done
 }
 
-# suppress_peer_access: with COHERDMA_EMULATE, allow findings about memory that a peer accesses.
-suppress_peer_access() { export COHERDMA_EMULATE_SUPPRESS=${BASH_SOURCE[0]%/*}/peer_access.supp; }
+# suppress_peer_access: with COHERDMA_EMULATE, allow findings about memory that a peer accesses. There must be one,
+# unless has_finding is set to nothing afterwards.
+suppress_peer_access() {
+    export COHERDMA_EMULATE_SUPPRESS=${BASH_SOURCE[0]%/*}/peer_access.supp
+    has_finding=yes
+}
 # expect_no_finding: with COHERDMA_EMULATE, each side that ran was emulated and ended without a finding, or with
-# those only that are suppressed, of which there is at least one.
+# those only that are suppressed.
 expect_no_finding() {
     local side suppressed=''
     [[ ${COHERDMA_EMULATE:-} ]] || return 0
@@ -73,7 +79,7 @@ expect_no_finding() {
         expect $side '^coherdma: emulation: no findings$'
         ! has_printed $side '^ +[1-9][0-9]* +suppressed +not counted above$' || suppressed=yes
     done
-    [[ ! ${COHERDMA_EMULATE_SUPPRESS:-} || $suppressed ]] ||
+    [[ ! $has_finding || $suppressed ]] ||
         complain "no finding that ${COHERDMA_EMULATE_SUPPRESS##*/} suppresses"
 }
 
