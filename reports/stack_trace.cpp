@@ -81,7 +81,7 @@ program_frames find_program_frames(const stack_trace &trace) noexcept {
 
 /// Of the calling thread, without the frames of this module.
 stack_trace stack_trace::capture() noexcept {
-    std::array<void *, 40> stack;
+    std::array<void *, 128> stack;
     const int count = backtrace(stack.data(), static_cast<int>(stack.size()));
     static const char symbol_of_module = 0;
     Dl_info module{};
@@ -94,9 +94,17 @@ stack_trace stack_trace::capture() noexcept {
     };
     auto first = std::find_if(begin, end, is_in_module); // frames of a sanitizer may precede
     first = first != end ? std::find_if_not(first, end, is_in_module) : begin;
+    return of_calls(first, end);
+}
+
+/// MPI and UCX alone may have more frames than there is room for.
+stack_trace stack_trace::of_calls(void *const *begin, void *const *end) noexcept {
     stack_trace trace;
-    trace.depth = std::min(static_cast<int>(end - first), static_cast<int>(trace.frames.size()));
-    std::copy_n(first, trace.depth, trace.frames.begin());
+    constexpr auto max_depth = std::tuple_size<decltype(trace.frames)>();
+    while (static_cast<std::size_t>(end - begin) > max_depth && is_in_rdma_library(*begin))
+        ++begin;
+    trace.depth = std::min(static_cast<int>(end - begin), static_cast<int>(max_depth));
+    std::copy_n(begin, trace.depth, trace.frames.begin());
     return trace;
 }
 

@@ -20,6 +20,9 @@ struct stack_trace {
     /// Of the calling thread, with the innermost frames, which are no frames of the program.
     /// Faster.
     static stack_trace capture_all() noexcept;
+    /// Of these return addresses, innermost first. If there is no room for all, without the first
+    /// ones that are in RDMA libraries.
+    static stack_trace of_calls(void *const *begin, void *const *end) noexcept;
     /// Of the allocation of this memory; empty if the address sanitizer does not run the program.
     static stack_trace of_allocation(const void *) noexcept;
 };

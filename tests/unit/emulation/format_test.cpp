@@ -342,6 +342,20 @@ void stack_begins_outside_of_middleware(void **) {
     assert_true(first_program_frame(trace) == other.code());
 }
 
+void program_is_in_the_stack_above_deep_middleware(void **) {
+    const named_library library("libucp.so.0");
+    for (const std::size_t depth : {2U, 23U, 24U, 25U, 100U}) {
+        std::vector<void *> calls(depth, library.code());
+        calls.insert(calls.end(), 3, code_of_program());
+        const stack_trace trace = stack_trace::of_calls(calls.data(), calls.data() + calls.size());
+        assert_true(first_program_frame(trace) == code_of_program());
+        assert_int_equal(to_strings(trace).size(), 3);
+    }
+    const std::vector<void *> deep_program(100, code_of_program());
+    assert_int_equal(stack_trace::of_calls(deep_program.data(), deep_program.data() + 100).depth,
+                     24);
+}
+
 /// As in a thread of the library: libc calls its function.
 void stack_within_middleware_is_its_outermost_frame(void **) {
     const named_library library("libucs.so.0");
@@ -387,6 +401,7 @@ int main() {
         cmocka_unit_test(stack_begins_outside_of_module),
         cmocka_unit_test(stack_has_source_lines_of_static_and_inlined_functions),
         cmocka_unit_test(stack_begins_outside_of_middleware),
+        cmocka_unit_test(program_is_in_the_stack_above_deep_middleware),
         cmocka_unit_test(stack_within_middleware_is_its_outermost_frame),
         cmocka_unit_test(frame_without_debug_information_has_file_and_offset),
     };
