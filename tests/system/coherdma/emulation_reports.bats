@@ -3,6 +3,7 @@
 #
 # The report names lines of the program if that runs with ASan, or communicates by MPI over UCX.
 
+# shellcheck disable=SC2154 # bats' run sets stderr
 bats_require_minimum_version 1.5.0
 source "$BATS_TEST_DIRNAME/../lib/lib.bash"
 source_folder=$BATS_TEST_DIRNAME/../../..
