@@ -63,10 +63,10 @@ expect_our_plugin() {
     done
 }
 
-# suppress_peer_access: with COHERDMA_EMULATE, allow findings about memory that a peer accesses. There must be one,
-# unless has_finding is set to nothing afterwards.
+# suppress_peer_access [FILE]: with COHERDMA_EMULATE, allow findings about memory that a peer accesses. There must be
+# one, unless has_finding is set to nothing afterwards.
 suppress_peer_access() {
-    export COHERDMA_EMULATE_SUPPRESS=${BASH_SOURCE[0]%/*}/peer_access.supp
+    export COHERDMA_EMULATE_SUPPRESS=${BASH_SOURCE[0]%/*}/${1:-peer_access.supp}
     has_finding=yes
 }
 # expect_no_finding: with COHERDMA_EMULATE, each side that ran was emulated and ended without a finding, or with

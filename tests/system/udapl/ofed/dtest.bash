@@ -9,7 +9,7 @@ source "${BASH_SOURCE[0]%/*}/dapltest_result.bash"
 run_dtest() {
     local parts=$1 part side
     shift
-    suppress_peer_access
+    suppress_peer_access dtest.supp
     run_server_and_client is_listening_dtest "dtest -P $IA -s $*" "dtest -P $IA -h $ADDRESS $*"
     # Its CNO belongs to two EVDs, and may wake for the other one.
     for side in server client; do drop_lines $side '^ WARNING: CNO notification: without EVD\?$'; done
