@@ -108,11 +108,11 @@ constexpr std::array<kind_description, NUM_KINDS> KINDS = {{
     {.name = "missed-completion",
      .level = ERROR,
      .summary = "a CQ is armed and waited for without a poll between",
-     .why = "An armed CQ tells of completions that are added after ibv_req_notify_cq(), not of "
-            "those that are in the CQ already (ibv_req_notify_cq(3)). A completion that came just "
-            "before is not told: the program waits, and if no other request completes, it waits "
-            "forever. It depends on the time, so it happens rarely, and under load. The example in "
-            "ibv_get_cq_event(3) therefore polls after it arms.",
+     .why = "An armed CQ reports completions that are added after ibv_req_notify_cq(), not "
+            "those that are in the CQ already (ibv_req_notify_cq(3)). A completion that came "
+            "just before is not reported: the program waits, and if no other request "
+            "completes, it waits forever. It depends on the time, so it happens rarely, and "
+            "under load. The example in ibv_get_cq_event(3) therefore polls after it arms.",
      .fix = "Arm first, then poll until the CQ is empty, then wait: ibv_get_cq_event(), "
             "ibv_ack_cq_events(), ibv_req_notify_cq(), ibv_poll_cq() until it returns 0."},
     {.name = "unacknowledged-event",
