@@ -119,6 +119,7 @@ teardown() { [[ -z $(find "$TMPDIR" -maxdepth 1 -name 'coherdma-check.*') ]]; }
     for kind in $("$tool" check --list | grep -oE '^[a-z-]+'); do
         level_and_summary=$("$tool" check --explain "$kind" | sed '/^$/,$d' | xargs)
         grep -ixF -A 1 "       ${level_and_summary%%:*}" page | tail -n 1 | xargs >summary
-        [[ $(<summary) == "$(sed 's/[^:]*: \(.\)/\U\1/' <<<"$level_and_summary")." ]] || { echo "$kind: $(<summary)" && return 1; }
+        expected=${level_and_summary#*: }
+        [[ $(<summary) == "${expected^}." ]] || { echo "$kind: $(<summary)" && return 1; }
     done
 }
