@@ -155,6 +155,21 @@ void destroyed_in_error(const target &target, bool /*corrected*/) {
     link.requester.destroy_qp();
 }
 
+/// rdma_disconnect() takes an InfiniBand QP to ERR, and an iWARP QP out of RTS: its requests are
+/// flushed.
+void ended_by_disconnect(const target &target, bool /*corrected*/) {
+    loopback link(target, false, {.by_cm = true});
+    link.send_message();
+    link.responder.post_recv();
+    link.requester.post_recv();
+    link.disconnect();
+    for (endpoint *const each : {&link.requester, &link.responder}) {
+        ibv_dereg_mr(each->mr);
+        each->mr = nullptr;
+        each->destroy_qp();
+    }
+}
+
 constexpr std::string_view kind = "none";
 constexpr std::array cases{
     corpus_case{.name = "armed_before_connected",
@@ -173,6 +188,7 @@ constexpr std::array cases{
     corpus_case{.name = "other_memory_freed", .kind = kind, .run = other_memory_freed},
     corpus_case{.name = "other_mr_deregistered", .kind = kind, .run = other_mr_deregistered},
     corpus_case{.name = "destroyed_in_error", .kind = kind, .run = destroyed_in_error},
+    corpus_case{.name = "ended_by_disconnect", .kind = kind, .run = ended_by_disconnect},
 };
 
 } // namespace

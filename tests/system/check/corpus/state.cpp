@@ -34,6 +34,7 @@ void send_before_connected(const target &target, bool corrected) {
     }
     unconnected side(target);
     endpoint &local = side.local;
+    local.in_doubt = true; // a driver may have taken the send
     send_request send(IBV_WR_SEND, local.sge());
     ibv_send_wr *bad_wr = nullptr;
     ibv_post_send(local.qp, &send.wr, &bad_wr); // wrong: post-dropped
@@ -44,6 +45,7 @@ void send_in_rtr(const target &target, bool corrected) {
     device dev(target);
     endpoint local;
     local.create(dev.context);
+    local.in_doubt = !corrected; // a driver may have taken the send
     local.to_init();
     const ibv_ah_attr ah_attr = verbs_test::make_loopback_ah_attr(dev.gid, dev.gid_index);
     verbs_test::modify_qp_to_rtr(local.qp, local.qp->qp_num, ah_attr, 1); // to itself
@@ -83,6 +85,7 @@ void wr_send_before_connected(const target &target, bool corrected) {
     }
     unconnected side(target, options);
     endpoint &local = side.local;
+    local.in_doubt = true; // a driver may have taken the send
     ibv_qp_ex *const qp = local.qp_ex();
     ibv_wr_start(qp);
     qp->wr_flags = IBV_SEND_SIGNALED;
