@@ -2,11 +2,13 @@
 
 #include "process_memory.hpp"
 
+#include "dynamic_symbols.hpp"
 #include "objects.hpp"
 #include "observers.hpp"
 
 #include <atomic>
 #include <cstddef>
+#include <cstring>
 #include <dlfcn.h>
 
 namespace coherdma::interposer {
@@ -57,7 +59,7 @@ void *observed_realloc(void *memory, std::size_t new_length) noexcept {
     if (memory == nullptr || unobserved_scope::is_active())
         return original_realloc(memory, new_length);
     const std::size_t length = original_usable_size(memory);
-    if (new_length > length) // it may move
+    if (new_length > length || new_length == 0) // it may move, or is freed
         notify(memory, length, "realloc");
     return original_realloc(memory, new_length);
 }
@@ -68,18 +70,40 @@ int observed_munmap(void *addr, std::size_t length) noexcept {
     return original_munmap(addr, length);
 }
 
+/// The library that a call of the function is bound to. Not by dlsym(): of a program that takes the
+/// function's address, it may return one in the program.
 template <class function>
-void find(function &original, const char *name) noexcept {
-    original = reinterpret_cast<function>(dlsym(RTLD_DEFAULT, name));
+const link_map *find(function &original, const char *name) noexcept {
+    void *const program = dlopen(nullptr, RTLD_NOW);
+    for (auto *library = static_cast<const link_map *>(program); library != nullptr;
+         library = library->l_next) {
+        const bool is_file = library == program || std::strchr(library->l_name, '/') != nullptr;
+        if (!is_file) // the vDSO: its tables may have other addresses
+            continue;
+        const dynamic_symbols symbols(library);
+        for (ElfW(Word) i = 0; i < symbols.count; ++i)
+            if (symbols.is_exported_function(i) && std::strcmp(symbols.name(i), name) == 0) {
+                original =
+                    reinterpret_cast<function>(library->l_addr + symbols.symbols[i].st_value);
+                return library;
+            }
+    }
+    return nullptr;
+}
+
+/// Of an allocator that has no malloc_usable_size(): at least a byte is freed.
+std::size_t unknown_usable_size(void *) noexcept {
+    return 1;
 }
 
 } // namespace
 
 std::array<memory_function, 3> find_memory_functions() noexcept {
-    find(original_free, "free");
+    const link_map *const allocator = find(original_free, "free");
     find(original_realloc, "realloc");
     find(original_munmap, "munmap");
-    find(original_usable_size, "malloc_usable_size");
+    if (find(original_usable_size, "malloc_usable_size") != allocator)
+        original_usable_size = unknown_usable_size; // it would be of another allocator
     return {{{.name = "free",
               .original = reinterpret_cast<void *>(original_free),
               .replacement = reinterpret_cast<void *>(observed_free)},
