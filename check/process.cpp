@@ -2,9 +2,13 @@
 
 #include "process.hpp"
 
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <pthread.h>
+#include <stdio_ext.h>
+#include <system_error>
 #include <unistd.h>
 
 namespace coherdma::check {
@@ -16,9 +20,13 @@ std::mutex start_mutex;
 void report_end(process_check &process) {
     if (process.config.report_leaks)
         with_books([](locked_books &locked) { find_leaks(locked.books, locked.results); });
+    const checking_scope scope;
     const std::size_t num_findings = process.log.write_summary();
     if (num_findings == 0 || process.config.exit_status == 0)
         return;
+    // As exit() does, without the locks: another thread may hold that of stdin while it reads.
+    for (std::FILE *const stream : {stdin, stdout, stderr})
+        __fsetlocking(stream, FSETLOCKING_BYCALLER);
     std::fflush(nullptr);
     _exit(process.config.exit_status);
 }
@@ -26,7 +34,8 @@ void report_end(process_check &process) {
 /// Runs after the program's own destructors, which may destroy objects.
 [[gnu::destructor]] void report_at_exit() noexcept {
     process_check *const process = current_check.load();
-    if (process == nullptr)
+    // Active: exit() was called by a signal handler that has interrupted the checker.
+    if (process == nullptr || checking_scope::is_active())
         return;
     try {
         report_end(*process);
@@ -36,6 +45,35 @@ void report_end(process_check &process) {
 
 void report_at_quick_exit() noexcept {
     report_at_exit();
+}
+
+/// Whether a report can be made on the stack of this thread: names are looked up, and that takes
+/// much of it. Coroutines have other stacks, which are small.
+bool has_room_on_stack() noexcept {
+    constexpr std::uintptr_t NEEDED = 256 << 10;
+    // Once per thread: that of the first thread is read from a file.
+    [[gnu::tls_model("initial-exec")]] static thread_local std::uintptr_t begin = 0, end = 0;
+    if (end == 0) {
+        pthread_attr_t attr;
+        void *addr = nullptr;
+        std::size_t size = 0;
+        if (pthread_getattr_np(pthread_self(), &attr) != 0)
+            return false;
+        pthread_attr_getstack(&attr, &addr, &size);
+        pthread_attr_destroy(&attr);
+        begin = reinterpret_cast<std::uintptr_t>(addr);
+        end = begin + size;
+    }
+    const auto current = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
+    return current > begin && current < end && current - begin >= NEEDED;
+}
+
+void report_all(report_log &log, const findings &results) noexcept {
+    try {
+        for (const finding &reported : results)
+            log.report(reported);
+    } catch (const std::bad_alloc &) { // without memory it is not reported
+    }
 }
 
 } // namespace
@@ -70,10 +108,19 @@ void reset_check_after_fork() noexcept {
 
 locked_books::~locked_books() {
     lock_.unlock();
+    if (results.empty())
+        return;
+    if (has_room_on_stack()) {
+        report_all(process_.log, results);
+        return;
+    }
     try {
-        for (const finding &reported : results)
-            process_.log.report(reported);
-    } catch (const std::bad_alloc &) { // without memory it is not reported
+        start_thread([this] {
+            const checking_scope scope;
+            report_all(process_.log, results);
+        }).join();
+    } catch (const std::system_error &) { // no more threads: it is not reported
+    } catch (const std::bad_alloc &) {
     }
 }
 

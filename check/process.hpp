@@ -9,8 +9,10 @@
 #include "settings.hpp"
 
 #include <atomic>
+#include <csignal>
 #include <mutex>
 #include <new>
+#include <thread>
 
 namespace coherdma::check {
 
@@ -48,6 +50,38 @@ void start_check();
 /// by its own books.
 void reset_check_after_fork() noexcept;
 
+/// While one exists, this thread is in the checker: it may hold its mutexes. What it frees then,
+/// and what a signal handler of the program calls that interrupts it, is not checked.
+class checking_scope {
+  public:
+    checking_scope() noexcept { ++depth; }
+    ~checking_scope() { --depth; }
+    checking_scope(const checking_scope &) = delete;
+    checking_scope &operator=(const checking_scope &) = delete;
+
+    static bool is_active() noexcept { return depth != 0; }
+
+  private:
+    // initial-exec: free() must not allocate it.
+    [[gnu::tls_model("initial-exec")]] static inline thread_local unsigned depth = 0;
+};
+
+/// A thread of the checker, which handles no signals of the program. Throws std::system_error.
+template <class function>
+std::thread start_thread(function func) {
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    try {
+        std::thread started(func);
+        pthread_sigmask(SIG_SETMASK, &old, nullptr);
+        return started;
+    } catch (...) {
+        pthread_sigmask(SIG_SETMASK, &old, nullptr);
+        throw;
+    }
+}
+
 /// A look at the books, with the findings that are reported when they are not locked any more.
 class locked_books {
   public:
@@ -66,15 +100,17 @@ class locked_books {
     findings results;
 
   private:
+    const checking_scope scope_;
     process_check &process_;
     std::unique_lock<std::mutex> lock_;
 };
 
-/// Calls func(locked books), if a device was opened. Without memory the call is not checked.
+/// Calls func(locked books), if a device was opened and this thread is not in the checker. Without
+/// memory the call is not checked.
 template <class function>
 void with_books(function func) noexcept {
     process_check *const process = current_check.load(std::memory_order_acquire);
-    if (process == nullptr)
+    if (process == nullptr || checking_scope::is_active())
         return;
     try {
         locked_books locked(*process);

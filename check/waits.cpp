@@ -2,7 +2,6 @@
 
 #include "waits.hpp"
 
-#include <csignal>
 #include <system_error>
 #include <thread>
 
@@ -55,17 +54,12 @@ void watch(process_check *process) noexcept {
     }
 }
 
-/// The thread handles no signals of the program.
 void start_watch(process_check &process) {
-    sigset_t all, old;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
     try {
-        std::thread(watch, &process).detach();
+        start_thread([&process] { watch(&process); }).detach();
         process.books.are_waits_watched = true;
     } catch (const std::system_error &) { // no more threads: they are not watched
     }
-    pthread_sigmask(SIG_SETMASK, &old, nullptr);
 }
 
 void add(locked_books &locked, endless_wait wait) {
