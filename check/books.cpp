@@ -185,7 +185,11 @@ void process_books::add_mr(const interposer::object &object,
     known.pd_handle = mr.pd->handle;
     known.lkey = mr.lkey;
     known.rkey = mr.rkey;
-    known.access = asked.access;
+    // The null MR discards what is written to it; the process that registered an imported one has
+    // given its access.
+    const bool has_access = asked.kind != interposer::memory_kind::NO_MEMORY &&
+                            asked.kind != interposer::memory_kind::IMPORTED;
+    known.access = has_access ? asked.access : IBV_ACCESS_LOCAL_WRITE;
     const bool has_range = asked.kind == interposer::memory_kind::PROGRAM ||
                            asked.kind == interposer::memory_kind::DMABUF;
     if (asked.kind == interposer::memory_kind::PROGRAM)
@@ -225,7 +229,6 @@ void process_books::arm(const ibv_cq &cq, const stack_trace &stack) {
     known->is_polled_since_arm = false;
     known->arm = stack;
     ++known->num_arms;
-    known->has_sent_since_arm = false;
     known->num_sends_at_arm = known->num_receives_at_arm = 0;
     for (const auto &[handle, qp] : qps) {
         if (qp.send_cq == &cq)
@@ -294,8 +297,9 @@ const posted_request &process_books::add_request(known_qp &qp, std::uint64_t num
     request_map &requests = added.is_receive ? qp.receives : qp.sends;
     if (!added.is_receive) {
         qp.last_send = number;
+        // The peer may send only when it has this one: what was armed before is no evidence.
         if (known_cq *const cq = find_cq(qp.recv_cq))
-            cq->has_sent_since_arm = true;
+            cq->num_receives_at_arm = 0;
     }
     const posted_request &kept = requests.emplace(number, std::move(added)).first->second;
     count(qp, kept, 1);

@@ -69,7 +69,6 @@ struct known_cq : known_object {
     bool is_polled_since_arm = true;
     std::size_t num_arms = 0;
     std::size_t num_sends_at_arm = 0, num_receives_at_arm = 0; ///< outstanding when it was armed
-    bool has_sent_since_arm = false; ///< a QP that receives by it: the receive may be the answer
     stack_trace arm;
     bool is_overflow_reported = false;
 };

@@ -77,7 +77,7 @@ void check_missed(const process_books &books, const ibv_comp_channel &channel, f
         else
             has_other = true;
         // Before it arms for the first time, a program may know that its peer has not begun.
-        if (is_unpolled && cq.num_receives_at_arm != 0 && cq.num_arms > 1 && !cq.has_sent_since_arm)
+        if (is_unpolled && cq.num_receives_at_arm != 0 && cq.num_arms > 1)
             of_receives = &cq;
     });
     const known_cq *const missed = of_sends != nullptr && !has_other ? of_sends : of_receives;
