@@ -64,7 +64,7 @@ void read_options(settings &config) {
             config.post_stacks = false;
         else if (option == "nofill")
             config.fill = false;
-        else
+        else if (!option.empty())
             set_problem(config, NAME, option, "is not leaks, nostacks or nofill");
     }
 }

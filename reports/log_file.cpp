@@ -2,6 +2,7 @@
 
 #include "log_file.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -19,9 +20,14 @@ std::string expand_pid(std::string name) {
 
 } // namespace
 
-void write_text(int fd, const std::string &text) noexcept {
-    while (write(fd, text.data(), text.size()) < 0 && errno == EINTR) {
+int write_text(int fd, std::string_view text) noexcept {
+    while (!text.empty()) {
+        const ssize_t length = write(fd, text.data(), text.size());
+        if (length == 0 || (length < 0 && errno != EINTR))
+            return length == 0 ? EIO : errno;
+        text.remove_prefix(static_cast<std::size_t>(std::max<ssize_t>(length, 0)));
     }
+    return 0;
 }
 
 log_file::~log_file() {
@@ -48,8 +54,10 @@ std::string log_file::open() {
 
 std::string log_file::write(const std::string &line) {
     std::string problem = open();
-    if (fd_ >= 0)
-        write_text(fd_, line);
+    if (fd_ < 0)
+        return problem;
+    if (const int error = write_text(fd_, line); error != 0)
+        problem = "cannot write findings to " + expand_pid(name_) + ": " + std::strerror(error);
     return problem;
 }
 

@@ -4,12 +4,13 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <sys/types.h>
 
 namespace coherdma::reports {
 
-/// By one write() if possible: other processes may write to the same file.
-void write_text(int fd, const std::string &text) noexcept;
+/// By one write() if possible: other processes may write to the same file. Returns 0 or an errno.
+int write_text(int fd, std::string_view text) noexcept;
 
 /// Not thread-safe.
 class log_file {
@@ -25,7 +26,7 @@ class log_file {
     /// it cannot be written: "cannot write findings to /log: Permission denied"; "": it can, or
     /// there is none.
     std::string open();
-    /// Opens it if need be, and appends the line. Returns as open().
+    /// Opens it if need be, and appends the line. Returns as open(), also if there is no space.
     std::string write(const std::string &line);
 
   private:
