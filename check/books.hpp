@@ -33,6 +33,7 @@ struct known_object {
     std::string name;   ///< "QP 17", "MR 0x1234", "CQ 3": what messages call it
     stack_trace creation;
     std::size_t num_unacknowledged = 0; ///< events that the program has got
+    std::thread::id event_thread;       ///< that got the last of them
 };
 
 struct known_mr : known_object {
@@ -106,12 +107,13 @@ struct destroyed_object {
     stack_trace destruction;
 };
 
-/// A thread that waits for what could not happen when it began.
+/// A thread that waits for an event that could not come when it began, or for other threads to
+/// acknowledge the events of an object that it destroys.
 struct endless_wait {
-    const ibv_comp_channel *channel = nullptr;        ///< for an event
-    std::optional<interposer::object> destroyed = {}; ///< for the acknowledgement of its events
-    std::chrono::steady_clock::time_point start = {};
-    stack_trace stack = {};
+    const ibv_comp_channel *channel = nullptr; ///< nullptr: it destroys the object
+    interposer::object ended;
+    std::chrono::steady_clock::time_point start; ///< since then nothing could end it
+    stack_trace stack;
     bool is_reported = false;
 };
 

@@ -23,6 +23,12 @@ std::span<const ibv_sge> sges_of(const wr_type &wr) noexcept {
     return {wr.sg_list, static_cast<std::size_t>(std::max(wr.num_sge, 0))};
 }
 
+/// The program has got an event of the object.
+void note_event(known_object &object) noexcept {
+    ++object.num_unacknowledged;
+    object.event_thread = std::this_thread::get_id();
+}
+
 /// Whether it has SGEs that name MRs.
 bool has_local_memory(const ibv_send_wr &wr) noexcept {
     return (wr.send_flags & IBV_SEND_INLINE) == 0 && wr.opcode != IBV_WR_BIND_MW &&
@@ -59,15 +65,15 @@ class check_observer final : public observer {
     void before_destroy(const object &ended) override {
         with_books([&](locked_books &locked) {
             check_destroy(locked.books, ended, locked.results);
-            begin_destruction(locked, ended);
+            begin_destroy(locked, ended);
         });
     }
     void on_destroy(const object &ended, int error) override {
-        with_books([](locked_books &locked) { end_wait(locked); });
-        if (error != 0)
-            return;
-        with_books(
-            [&](locked_books &locked) { locked.books.remove(ended, stack_trace::capture_all()); });
+        with_books([&](locked_books &locked) {
+            end_wait(locked);
+            if (error == 0)
+                locked.books.remove(ended, stack_trace::capture_all());
+        });
     }
     bool refuses_unknown(object_kind kind, const void *handle, const char *call) override {
         bool was_destroyed = false;
@@ -153,7 +159,7 @@ class check_observer final : public observer {
             known_cq *const known = locked.books.find_cq(cq.handle);
             if (known == nullptr || known->number != cq.number)
                 return;
-            ++known->num_unacknowledged;
+            note_event(*known);
             if (known->max_events != 0)
                 --known->max_events;
         });
@@ -161,7 +167,7 @@ class check_observer final : public observer {
     void on_async_event(const object &subject) override {
         with_books([&](locked_books &locked) {
             if (known_object *const known = locked.books.find(subject))
-                ++known->num_unacknowledged;
+                note_event(*known);
         });
     }
     void before_acknowledge(const object &subject, unsigned count) override {

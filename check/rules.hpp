@@ -22,9 +22,9 @@ finding make_finding(finding_kind, const known_object &, std::string title,
 /// The state that the device says; what the books have, if it does not.
 ibv_qp_state query_state(const known_qp &);
 void check_destroy(process_books &, const interposer::object &, findings &);
+/// Events of an object that is being destroyed, which the call waits for.
+void check_events(const known_object &, findings &);
 void check_reset(const known_qp &, findings &);
-/// The call that destroys the object waits for its events.
-void check_unacknowledged(const known_object &, const stack_trace &destruction, findings &);
 /// handle: of no object that the books have. False: it is not known that there was one.
 bool check_destroyed(const process_books &, object_kind, const void *handle, const char *call,
                      findings &);
@@ -49,7 +49,10 @@ void check_srq_capacity(process_books &, const known_srq &, const posted_request
 void check_capacity(process_books &, known_qp &, const posted_request &, findings &);
 
 // Events (rules_of_events.cpp)
-/// Whether no CQ of the channel is armed, so that no event can come.
+/// Whether no CQ of the channel is armed: no event can come.
+bool is_unarmed(const process_books &, const ibv_comp_channel &);
+/// And there are requests whose completions are not told. If there are none, another thread may
+/// still be about to arm.
 bool is_endless(const process_books &, const ibv_comp_channel &);
 /// wait: the stack of the thread that waits.
 void check_endless(const process_books &, const ibv_comp_channel &, const stack_trace &wait,

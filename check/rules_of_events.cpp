@@ -17,27 +17,33 @@ void for_each_cq(const process_books &books, const ibv_comp_channel &channel, fu
             func(cq);
 }
 
-/// Whether the device may complete a request into the CQ.
-bool has_executable_requests(const process_books &books, const known_cq &cq) {
-    return std::any_of(books.qps.begin(), books.qps.end(), [&](const auto &it) {
-        const known_qp &qp = it.second;
-        const bool is_connected = qp.state == IBV_QPS_RTR || qp.state == IBV_QPS_RTS;
-        return (qp.send_cq == cq.handle && qp.num_signaled != 0) ||
-               (qp.recv_cq == cq.handle && is_connected &&
-                (qp.srq != nullptr || !qp.receives.empty()));
-    });
+/// Whether messages may come.
+bool is_receiving(const known_qp &qp) noexcept {
+    return (qp.state == IBV_QPS_RTR || qp.state == IBV_QPS_RTS) &&
+           (qp.srq != nullptr || !qp.receives.empty());
 }
 
 } // namespace
 
-bool is_endless(const process_books &books, const ibv_comp_channel &channel) {
-    bool has_requests = false, is_armed = false;
+bool is_unarmed(const process_books &books, const ibv_comp_channel &channel) {
+    bool has_cq = false, is_armed = false;
     for_each_cq(books, channel, [&](const known_cq &cq) {
-        // Without requests, the program may wait until another thread begins.
-        has_requests = has_requests || has_executable_requests(books, cq);
+        has_cq = true;
         is_armed = is_armed || cq.max_events != 0;
     });
-    return has_requests && !is_armed;
+    return has_cq && !is_armed;
+}
+
+bool is_endless(const process_books &books, const ibv_comp_channel &channel) {
+    if (!is_unarmed(books, channel))
+        return false;
+    bool has_requests = false;
+    for_each_cq(books, channel, [&](const known_cq &cq) {
+        for (const auto &[handle, qp] : books.qps)
+            has_requests = has_requests || (qp.send_cq == cq.handle && qp.num_signaled != 0) ||
+                           (qp.recv_cq == cq.handle && is_receiving(qp));
+    });
+    return has_requests;
 }
 
 void check_endless(const process_books &books, const ibv_comp_channel &channel,

@@ -89,6 +89,17 @@ void check_mr(const process_books &books, const known_mr &mr, findings &result) 
 
 } // namespace
 
+void check_events(const known_object &object, findings &result) {
+    if (object.num_unacknowledged == 0)
+        return;
+    result.push_back(make_finding(
+        finding_kind::UNACKNOWLEDGED_EVENT, object,
+        object.name + " is destroyed, and " + count_of(object.num_unacknowledged, "event") +
+            " of it that the program has got " + (object.num_unacknowledged == 1 ? "is" : "are") +
+            " not acknowledged",
+        "it is destroyed, which waits until they are acknowledged"));
+}
+
 ibv_qp_state query_state(const known_qp &known) {
     ibv_qp_attr attr = {};
     ibv_qp_init_attr init = {};
@@ -112,6 +123,8 @@ void check_destroy(process_books &books, const interposer::object &ended, findin
     const known_object *const object = books.find(ended);
     if (object == nullptr)
         return;
+    if (object->event_thread == std::this_thread::get_id()) // no other thread is known to have them
+        check_events(*object, result);
     if (ended.kind == object_kind::MR)
         check_mr(books, *books.find_mr(ended.number), result);
     if (ended.kind != object_kind::QP)
@@ -121,18 +134,6 @@ void check_destroy(process_books &books, const interposer::object &ended, findin
 
 void check_reset(const known_qp &qp, findings &result) {
     check_outstanding(qp, "is modified to RESET", result);
-}
-
-void check_unacknowledged(const known_object &object, const stack_trace &destruction,
-                          findings &result) {
-    finding added = make_finding(
-        finding_kind::UNACKNOWLEDGED_EVENT, object,
-        object.name + " is destroyed, and " + count_of(object.num_unacknowledged, "event") +
-            " of it that the program has got " + (object.num_unacknowledged == 1 ? "is" : "are") +
-            " not acknowledged",
-        "it is destroyed, which waits until they are acknowledged");
-    added.events.back().stack = destruction;
-    result.push_back(std::move(added));
 }
 
 bool check_destroyed(const process_books &books, object_kind kind, const void *handle,

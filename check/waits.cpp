@@ -13,19 +13,19 @@ using clock = std::chrono::steady_clock;
 
 constexpr clock::duration INTERVAL = 250ms, PATIENCE = 1s;
 
-/// Whether the thread waits as it did when it began.
+/// Whether nothing ends the wait, unless the program's other threads do something.
 bool is_endless(process_books &books, const endless_wait &wait) {
-    if (!wait.destroyed)
+    if (wait.channel != nullptr)
         return is_endless(books, *wait.channel);
-    const known_object *const object = books.find(*wait.destroyed);
-    return object != nullptr && object->num_unacknowledged != 0;
+    const known_object *const ended = books.find(wait.ended);
+    return ended != nullptr && ended->num_unacknowledged != 0;
 }
 
-void report(process_books &books, const endless_wait &wait, findings &results) {
-    if (!wait.destroyed)
-        check_endless(books, *wait.channel, wait.stack, results);
-    else if (const known_object *const object = books.find(*wait.destroyed))
-        check_unacknowledged(*object, wait.stack, results);
+void report(process_books &books, const endless_wait &wait, findings &result) {
+    if (wait.channel != nullptr)
+        return check_endless(books, *wait.channel, wait.stack, result);
+    check_events(*books.find(wait.ended), result);
+    result.back().events.back().stack = wait.stack;
 }
 
 /// Reports the waits that have taken too long. Returns whether there are others.
@@ -33,9 +33,11 @@ bool look_at_waits(process_check &process) {
     bool has_more = false;
     locked_books locked(process);
     for (auto &[thread, wait] : locked.books.waits) {
-        if (wait.is_reported || !is_endless(locked.books, wait))
+        if (wait.is_reported)
             continue;
         has_more = true;
+        if (!is_endless(locked.books, wait))
+            wait.start = clock::now();
         if (clock::now() - wait.start < PATIENCE)
             continue;
         wait.is_reported = true;
@@ -62,10 +64,8 @@ void start_watch(process_check &process) {
     }
 }
 
-void add(locked_books &locked, endless_wait wait) {
-    wait.start = clock::now();
-    wait.stack = stack_trace::capture_all();
-    locked.books.waits.insert_or_assign(std::this_thread::get_id(), wait);
+void add(locked_books &locked, const endless_wait &wait) {
+    locked.books.waits[std::this_thread::get_id()] = wait;
     if (!locked.books.are_waits_watched)
         start_watch(locked.process());
 }
@@ -73,14 +73,21 @@ void add(locked_books &locked, endless_wait wait) {
 } // namespace
 
 void begin_wait(locked_books &locked, const ibv_comp_channel &channel) {
-    if (is_endless(locked.books, channel))
-        add(locked, {.channel = &channel});
+    if (is_unarmed(locked.books, channel))
+        add(locked, {.channel = &channel,
+                     .ended = {},
+                     .start = clock::now(),
+                     .stack = stack_trace::capture_all()});
 }
 
-void begin_destruction(locked_books &locked, const interposer::object &object) {
-    const known_object *const known = locked.books.find(object);
-    if (known != nullptr && known->num_unacknowledged != 0)
-        add(locked, {.destroyed = object});
+void begin_destroy(locked_books &locked, const interposer::object &ended) {
+    const known_object *const object = locked.books.find(ended);
+    if (object != nullptr && object->num_unacknowledged != 0 &&
+        object->event_thread != std::this_thread::get_id())
+        add(locked, {.channel = nullptr,
+                     .ended = ended,
+                     .start = clock::now(),
+                     .stack = stack_trace::capture_all()});
 }
 
 void end_wait(locked_books &locked) {
