@@ -57,5 +57,6 @@ std::span<const corpus_case> local_access_cases();
 std::span<const corpus_case> local_pd_cases();
 std::span<const corpus_case> leak_cases();
 std::span<const corpus_case> correct_cases();
+std::span<const corpus_case> correct_wait_cases();
 
 } // namespace check_corpus

@@ -170,6 +170,33 @@ void ended_by_disconnect(const target &target, bool /*corrected*/) {
     }
 }
 
+/// The device has taken the QP to ERR, which the program learns from it.
+void reset_after_error(const target &target, bool /*corrected*/) {
+    loopback link(target, false);
+    const endpoint &local = link.requester;
+    send_request write(IBV_WR_RDMA_WRITE, local.sge(), &link.responder);
+    write.wr.wr.rdma.rkey = ~write.wr.wr.rdma.rkey;
+    ibv_send_wr *bad_wr = nullptr;
+    check(ibv_post_send(local.qp, &write.wr, &bad_wr), "post");
+    ibv_qp_attr attr{};
+    ibv_qp_init_attr init{};
+    do
+        check(ibv_query_qp(local.qp, &attr, IBV_QP_STATE, &init), "query");
+    while (attr.qp_state != IBV_QPS_ERR);
+    local.to_state(IBV_QPS_RESET);
+}
+
+/// Requests are prepared before the QP is connected, and aborted.
+void batch_aborted(const target &target, bool /*corrected*/) {
+    unconnected side(target, {.extended = true});
+    const endpoint &local = side.local;
+    ibv_qp_ex *const qp = local.qp_ex();
+    ibv_wr_start(qp);
+    ibv_wr_send(qp);
+    ibv_wr_set_sge(qp, local.mr->lkey, reinterpret_cast<std::uintptr_t>(local.memory), 64);
+    ibv_wr_abort(qp);
+}
+
 constexpr std::string_view kind = "none";
 constexpr std::array cases{
     corpus_case{.name = "armed_before_connected",
@@ -189,6 +216,8 @@ constexpr std::array cases{
     corpus_case{.name = "other_mr_deregistered", .kind = kind, .run = other_mr_deregistered},
     corpus_case{.name = "destroyed_in_error", .kind = kind, .run = destroyed_in_error},
     corpus_case{.name = "ended_by_disconnect", .kind = kind, .run = ended_by_disconnect},
+    corpus_case{.name = "reset_after_error", .kind = kind, .run = reset_after_error, .needs = rxe},
+    corpus_case{.name = "batch_aborted", .kind = kind, .run = batch_aborted, .needs = extended},
 };
 
 } // namespace

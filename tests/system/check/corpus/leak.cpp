@@ -72,10 +72,31 @@ void cm_id_left(const target &target, bool corrected) {
     rdma_destroy_event_channel(events);
 }
 
+/// Registered memory before and behind what the checker allocates itself.
+void registered_around_heap(const target &target, bool corrected) {
+    constexpr std::size_t size = 64, large_size = 100'000; // behind all others
+    device dev(target);
+    std::byte *const low = new std::byte[size];
+    ibv_pd *const pd = check(ibv_alloc_pd(dev.context), "PD");             // wrong: leaked
+    ibv_cq *const cq = ibv_create_cq(dev.context, 4, nullptr, nullptr, 0); // wrong: leaked
+    std::byte *const high = new std::byte[large_size];
+    const std::array mrs{check(ibv_reg_mr(pd, low, size, 0), "MR"),         // wrong: leaked
+                         check(ibv_reg_mr(pd, high, large_size, 0), "MR")}; // wrong: leaked
+    if (!corrected)
+        return;
+    for (ibv_mr *const mr : mrs)
+        ibv_dereg_mr(mr);
+    ibv_destroy_cq(cq);
+    ibv_dealloc_pd(pd);
+    delete[] low;
+    delete[] high;
+}
+
 constexpr std::string_view kind = "leaked";
 constexpr std::array cases{
     corpus_case{.name = "qp_left_after_failure", .kind = kind, .run = qp_left_after_failure},
     corpus_case{.name = "mr_left_in_pd", .kind = kind, .run = mr_left_in_pd},
+    corpus_case{.name = "registered_around_heap", .kind = kind, .run = registered_around_heap},
     corpus_case{.name = "channel_left", .kind = kind, .run = channel_left},
     corpus_case{.name = "srq_left", .kind = kind, .run = srq_left},
     corpus_case{.name = "cm_id_left", .kind = kind, .run = cm_id_left},

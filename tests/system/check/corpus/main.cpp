@@ -18,10 +18,10 @@ namespace check_corpus {
 namespace {
 
 constexpr std::array themes{
-    use_after_destroy_cases, destroy_cases,     dereg_cases,        memory_cases,   overflow_cases,
-    send_queue_cases,        state_cases,       error_cases,        wait_cases,     event_cases,
-    local_key_cases,         local_range_cases, local_access_cases, local_pd_cases, leak_cases,
-    correct_cases,
+    use_after_destroy_cases, destroy_cases,      dereg_cases,        memory_cases,   overflow_cases,
+    send_queue_cases,        state_cases,        error_cases,        wait_cases,     event_cases,
+    local_key_cases,         local_range_cases,  local_access_cases, local_pd_cases, leak_cases,
+    correct_cases,           correct_wait_cases,
 };
 
 void print_word(std::string_view word, char end) {

@@ -8,6 +8,7 @@
 #include "../../lib/modify_qp.hpp"
 
 #include <array>
+#include <pthread.h>
 
 namespace check_corpus {
 
@@ -95,12 +96,40 @@ void wr_send_before_connected(const target &target, bool corrected) {
     ibv_wr_complete(qp);                            // wrong: post-dropped
 }
 
+/// As a coroutine.
+void send_on_small_stack(const target &target, bool corrected) {
+    constexpr std::size_t stack_size = 32768;
+    struct thread_data {
+        endpoint &local;
+        bool corrected;
+    };
+    unconnected side(target);
+    thread_data data{side.local, corrected};
+    const auto post = [](void *argument) -> void * {
+        const auto &[local, is_corrected] = *static_cast<thread_data *>(argument);
+        send_request send(IBV_WR_SEND, local.sge());
+        ibv_send_wr *bad_wr = nullptr;
+        if (!is_corrected)
+            ibv_post_send(local.qp, &send.wr, &bad_wr); // wrong: post-dropped
+        return nullptr;
+    };
+    pthread_attr_t attr;
+    pthread_t thread{};
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, stack_size);
+    if (pthread_create(&thread, &attr, post, &data) != 0)
+        throw failure("no thread");
+    pthread_attr_destroy(&attr);
+    pthread_join(thread, nullptr);
+}
+
 constexpr std::string_view kind = "post-dropped";
 constexpr std::array cases{
     corpus_case{.name = "send_after_reset", .kind = kind, .run = send_after_reset, .needs = rxe},
     corpus_case{.name = "send_before_connected", .kind = kind, .run = send_before_connected},
     corpus_case{.name = "send_in_rtr", .kind = kind, .run = send_in_rtr, .needs = rxe},
     corpus_case{.name = "receive_in_reset", .kind = kind, .run = receive_in_reset, .needs = rxe},
+    corpus_case{.name = "send_on_small_stack", .kind = kind, .run = send_on_small_stack},
     corpus_case{.name = "wr_send_before_connected",
                 .kind = kind,
                 .run = wr_send_before_connected,
