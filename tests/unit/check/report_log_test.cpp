@@ -89,6 +89,9 @@ void findings_of_one_place_are_limited(void **) {
     assert_int_equal(lines.size(), 4);
     assert_int_equal(lines[1]["repeated"].get<int>(), 1);
     assert_int_equal(lines[3]["summary"]["repeated"].get<int>(), 3);
+    assert_int_equal(lines[1]["place_number"].get<int>(), 1);
+    assert_int_equal(lines[2]["place_number"].get<int>(), 2);
+    assert_true(lines[3]["summary"]["by_place"] == json({5, 1}));
 }
 
 void suppressed_findings_are_counted(void **) {
@@ -110,6 +113,7 @@ void suppressed_findings_are_counted(void **) {
     const std::vector<json> lines = read_lines(config.log_file);
     assert_true(lines.at(0)["suppressed"].get<bool>());
     assert_int_equal(lines.at(1)["summary"]["suppressed"].get<int>(), 2);
+    assert_true(lines.at(1)["summary"]["by_place"] == json({2}));
 }
 
 void unwritable_log_is_said_once(void **) {
