@@ -5,6 +5,7 @@
 #include "run/debug_info.hpp"
 #include "text.hpp"
 
+#include <algorithm>
 #include <fmt/core.h>
 
 namespace tools::check {
@@ -38,7 +39,14 @@ std::string format_sums(const run_result &result, std::size_t num_places) {
         text += fmt::format("; {} repeated", result.num_repeated());
     if (result.num_suppressed() != 0)
         text += fmt::format("; {} suppressed", result.num_suppressed());
-    return text + "\n";
+    text += "\n";
+    const auto num_incomplete = std::count_if(result.processes.begin(), result.processes.end(),
+                                              [](const process &p) { return !p.complete; });
+    if (num_incomplete != 0)
+        text += fmt::format(
+            "findings can be missing: {} ended without a summary\n",
+            format_count(static_cast<std::size_t>(num_incomplete), "process", "processes"));
+    return text;
 }
 
 json to_json(const process &p) {

@@ -172,6 +172,9 @@ void table_has_places_and_sums(void **) {
         "1 error, 0 warnings at 1 place in 1 process; 40 repeated; 3 suppressed\n"
         "more on a kind: coherdma check --explain cq-overflow\n");
     assert_string_equal(as_table(run_result{}).c_str(), "0 errors, 0 warnings in 0 processes\n");
+    assert_string_equal(as_table(make_run({})).c_str(),
+                        "0 errors, 0 warnings in 1 process\n"
+                        "findings can be missing: 1 process ended without a summary\n");
 }
 
 void table_fits_80_columns(void **) {
