@@ -26,6 +26,7 @@ struct target {
 enum need : unsigned {
     rxe = 1,      ///< QPs connected by verbs alone, or an operation that iWARP lacks
     extended = 2, ///< ibv_wr_*, ibv_start_poll(): not of the stock siw
+    coherdma = 4, ///< not the stock rxe, whose ibv_wr_abort() breaks the next request
 };
 
 struct corpus_case {
@@ -35,8 +36,7 @@ struct corpus_case {
     unsigned needs = 0;
     /// Without the checker the wrong program may crash, for its call uses freed memory.
     bool may_crash = false;
-    /// It crashes in an inline function of verbs.h, so that no library can see the call.
-    bool unseen = false;
+    bool may_crash_checked = false; ///< with the checker, too, after the finding
     /// Other kinds that the wrong program has as well, separated by commas.
     std::string_view also = "";
 };

@@ -5,10 +5,15 @@
 #include "loopback.hpp"
 
 #include <array>
+#include <cerrno>
 #include <cstdlib>
+#include <fcntl.h>
+#include <memory>
+#include <poll.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
+#include <vector>
 
 namespace check_corpus {
 
@@ -187,7 +192,7 @@ void reset_after_error(const target &target, bool /*corrected*/) {
 }
 
 /// Requests are prepared before the QP is connected, and aborted.
-void batch_aborted(const target &target, bool /*corrected*/) {
+void batch_aborted_in_init(const target &target, bool /*corrected*/) {
     unconnected side(target, {.extended = true});
     const endpoint &local = side.local;
     ibv_qp_ex *const qp = local.qp_ex();
@@ -195,6 +200,132 @@ void batch_aborted(const target &target, bool /*corrected*/) {
     ibv_wr_send(qp);
     ibv_wr_set_sge(qp, local.mr->lkey, reinterpret_cast<std::uintptr_t>(local.memory), 64);
     ibv_wr_abort(qp);
+}
+
+/// A driver gives a new QP, CQ or MR the address, and a device the key or number, of one that was
+/// destroyed.
+void objects_created_again(const target &target, bool /*corrected*/) {
+    constexpr int count = 5;
+    device dev(target);
+    for (int i = 0; i < count; ++i) {
+        endpoint first, second;
+        first.create(dev.context);
+        second.create(dev.context);
+        first.to_init();
+        second.to_init();
+        second.post_recv();
+        connect_by_verbs(dev, first, second);
+        first.post_send(IBV_WR_SEND, first.sge(), second);
+        wait_success(first.send_cq, "the message");
+        wait_success(second.recv_cq, "the receive");
+    }
+}
+
+/// Posts until the SQ is full: what is refused is not outstanding.
+void posts_until_refused(const target &target, bool /*corrected*/) {
+    loopback link(target, false, {.requester = {.cqe = 64}});
+    const endpoint &local = link.requester;
+    send_request send(IBV_WR_RDMA_WRITE, local.sge(), &link.responder);
+    ibv_send_wr *bad_wr = nullptr;
+    constexpr int rounds = 3;
+    for (int i = 0; i < rounds; ++i) {
+        unsigned num_posted = 0;
+        constexpr unsigned limit = 60; // the SQ may have room for more than is asked for
+        while (num_posted < limit && ibv_post_send(local.qp, &send.wr, &bad_wr) == 0)
+            ++num_posted;
+        for (; num_posted != 0; --num_posted)
+            wait_success(local.send_cq, "a Write");
+    }
+}
+
+/// The second receive of a list has too many SGEs: it is refused, and the first one is posted.
+void list_refused_in_part(const target &target, bool /*corrected*/) {
+    unconnected side(target);
+    const endpoint &local = side.local;
+    recv_request first(local.sge()), second(local.sge());
+    std::vector<ibv_sge> list(1000, local.sge());
+    first.wr.next = &second.wr;
+    second.wr.sg_list = list.data();
+    second.wr.num_sge = static_cast<int>(list.size());
+    ibv_recv_wr *bad_wr = nullptr;
+    if (ibv_post_recv(local.qp, &first.wr, &bad_wr) == 0 || bad_wr != &second.wr)
+        throw failure("the second receive was not refused");
+}
+
+/// A batch is aborted, and the next one sends data that are copied when they are set.
+void batch_aborted(const target &target, bool /*corrected*/) {
+    const endpoint_options options{.extended = true};
+    loopback link(target, false, {.requester = options, .responder = options});
+    const endpoint &local = link.requester;
+    ibv_qp_ex *const qp = local.qp_ex();
+    link.responder.post_recv();
+    ibv_wr_start(qp);
+    qp->wr_flags = IBV_SEND_SIGNALED;
+    ibv_wr_send(qp);
+    ibv_wr_set_sge(qp, local.mr->lkey, reinterpret_cast<std::uintptr_t>(local.memory), 64);
+    ibv_wr_abort(qp);
+    ibv_wr_start(qp);
+    qp->wr_flags = IBV_SEND_SIGNALED;
+    ibv_wr_send(qp);
+    {
+        std::array<char, 16> text{"not registered"};
+        ibv_wr_set_inline_data(qp, text.data(), text.size());
+    }
+    check(ibv_wr_complete(qp), "post");
+    wait_success(local.send_cq, "the message");
+    wait_success(link.responder.recv_cq, "the receive");
+}
+
+/// Threads have a connection each, of which one CQ has the completions of both directions.
+void connections_of_threads(const target &target, bool /*corrected*/) {
+    constexpr std::size_t num_threads = 3;
+    constexpr int count = 50;
+    std::array<std::unique_ptr<loopback>, num_threads> links;
+    for (auto &link : links)
+        link = std::make_unique<loopback>(
+            target, false, loopback_options{.requester = {.cqe = 64, .single_cq = true}});
+    std::vector<std::thread> threads;
+    for (auto &link : links) {
+        threads.emplace_back([&link] {
+            for (int i = 0; i < count; ++i)
+                link->exchange_message();
+        });
+    }
+    for (auto &thread : threads)
+        thread.join();
+}
+
+/// The channel does not block: the program waits by poll(), and takes the event when it is there.
+void channel_without_blocking(const target &target, bool /*corrected*/) {
+    loopback link(target, false);
+    const endpoint &local = link.requester;
+    check(fcntl(local.channel->fd, F_SETFL, O_NONBLOCK), "channel");
+    ibv_cq *cq = nullptr;
+    void *context = nullptr;
+    if (ibv_get_cq_event(local.channel, &cq, &context) == 0 || errno != EAGAIN)
+        throw failure("an event too many");
+    check(ibv_req_notify_cq(local.send_cq, 0), "arm");
+    link.send_message();
+    pollfd descriptor{.fd = local.channel->fd, .events = POLLIN, .revents = 0};
+    constexpr int timeout_ms = 30'000;
+    check(poll(&descriptor, 1, timeout_ms) == 1 ? 0 : -1, "wait");
+    ibv_ack_cq_events(get_event(local.channel), 1);
+    wait_success(local.send_cq, "the message");
+    wait_success(link.responder.recv_cq, "the receive");
+}
+
+/// A block grows in its place, or its tail beside the receive's memory is cut off.
+void block_resized_in_place(const target &target, bool /*corrected*/) {
+    unconnected side(target);
+    endpoint &local = side.local;
+    constexpr std::size_t size = 1024;
+    void *const block = std::malloc(size);
+    ibv_mr *const mr = check(ibv_reg_mr(local.pd, block, size, full_access), "register");
+    local.post_recv({reinterpret_cast<std::uintptr_t>(block), 64, mr->lkey});
+    void *const same = std::realloc(block, size / 2);
+    local.destroy_qp();
+    ibv_dereg_mr(mr);
+    std::free(same);
 }
 
 constexpr std::string_view kind = "none";
@@ -217,7 +348,19 @@ constexpr std::array cases{
     corpus_case{.name = "destroyed_in_error", .kind = kind, .run = destroyed_in_error},
     corpus_case{.name = "ended_by_disconnect", .kind = kind, .run = ended_by_disconnect},
     corpus_case{.name = "reset_after_error", .kind = kind, .run = reset_after_error, .needs = rxe},
-    corpus_case{.name = "batch_aborted", .kind = kind, .run = batch_aborted, .needs = extended},
+    corpus_case{.name = "batch_aborted_in_init",
+                .kind = kind,
+                .run = batch_aborted_in_init,
+                .needs = extended},
+    corpus_case{
+        .name = "objects_created_again", .kind = kind, .run = objects_created_again, .needs = rxe},
+    corpus_case{.name = "posts_until_refused", .kind = kind, .run = posts_until_refused},
+    corpus_case{.name = "list_refused_in_part", .kind = kind, .run = list_refused_in_part},
+    corpus_case{
+        .name = "batch_aborted", .kind = kind, .run = batch_aborted, .needs = extended | coherdma},
+    corpus_case{.name = "connections_of_threads", .kind = kind, .run = connections_of_threads},
+    corpus_case{.name = "channel_without_blocking", .kind = kind, .run = channel_without_blocking},
+    corpus_case{.name = "block_resized_in_place", .kind = kind, .run = block_resized_in_place},
 };
 
 } // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// corpus --list: the cases, a line each: name, kind, needs, whether it may crash (unseen: in
-// an inline function), other kinds.
+// corpus --list: the cases, a line each: name, kind, needs, when it may crash (bare: only
+// without the checker), other kinds.
 // corpus NAME wrong|corrected DRIVER DEVICE ADDRESS: run a case. Exit status 0: it went as
 // intended.
 
@@ -33,11 +33,12 @@ void list_cases() {
         for (const corpus_case &each : theme()) {
             print_word(each.name, '\t');
             print_word(each.kind, '\t');
-            std::printf("%s%s\t%s\t", (each.needs & rxe) != 0 ? "rxe" : "",
+            std::printf("%s%s%s\t%s\t", (each.needs & rxe) != 0 ? "rxe" : "",
                         (each.needs & extended) != 0 ? ",extended" : "",
-                        each.unseen      ? "unseen"
-                        : each.may_crash ? "may-crash"
-                                         : "");
+                        (each.needs & coherdma) != 0 ? ",coherdma" : "",
+                        each.may_crash_checked ? "checked"
+                        : each.may_crash       ? "bare"
+                                               : "");
             print_word(each.also, '\n');
         }
     }

@@ -92,6 +92,40 @@ void realloc_under_srq(const target &target, bool corrected) {
     std::free(ring);
 }
 
+/// Other memory is mapped over the buffer: the device writes to pages that the program does not
+/// see.
+void mapped_over_receive(const target &target, bool corrected) {
+    unconnected side(target);
+    endpoint &local = side.local;
+    local.post_recv(local.sge(64, page_size));
+    if (corrected)
+        local.destroy_qp();
+    void *const page =
+        mmap(local.memory + page_size, page_size, PROT_READ | PROT_WRITE, // wrong: memory-freed
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    check(page != MAP_FAILED ? 0 : -1, "map");
+}
+
+/// The ring is moved by mremap(), and the registration stays with the old pages' addresses.
+void moved_under_receive(const target &target, bool corrected) {
+    unconnected side(target);
+    endpoint &local = side.local;
+    void *ring =
+        mmap(nullptr, 4 * page_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ibv_mr *const mr = check(ibv_reg_mr(local.pd, ring, 4 * page_size, full_access), "register");
+    local.post_recv({reinterpret_cast<std::uintptr_t>(ring), 64, mr->lkey});
+    if (corrected)
+        local.destroy_qp();
+    void *const target_address =
+        mmap(nullptr, 8 * page_size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    constexpr int flags = MREMAP_MAYMOVE | MREMAP_FIXED;
+    ring = mremap(ring, 4 * page_size, 8 * page_size, flags, target_address); // wrong: memory-freed
+    check(ring != MAP_FAILED ? 0 : -1, "move");
+    local.destroy_qp();
+    ibv_dereg_mr(mr);
+    munmap(ring, 8 * page_size);
+}
+
 /// The source of a Send is a vector, which ends with its scope.
 void vector_under_send(const target &target, bool corrected) {
     const endpoint_options options{.extended = true};
@@ -124,6 +158,8 @@ constexpr std::array cases{
     corpus_case{.name = "free_under_receive", .kind = kind, .run = free_under_receive},
     corpus_case{.name = "free_after_timeout", .kind = kind, .run = free_after_timeout},
     corpus_case{.name = "realloc_under_srq", .kind = kind, .run = realloc_under_srq},
+    corpus_case{.name = "mapped_over_receive", .kind = kind, .run = mapped_over_receive},
+    corpus_case{.name = "moved_under_receive", .kind = kind, .run = moved_under_receive},
     corpus_case{
         .name = "vector_under_send", .kind = kind, .run = vector_under_send, .needs = extended},
 };
