@@ -26,7 +26,7 @@ struct target {
 enum need : unsigned {
     rxe = 1,      ///< QPs connected by verbs alone, or an operation that iWARP lacks
     extended = 2, ///< ibv_wr_*, ibv_start_poll(): not of the stock siw
-    coherdma = 4, ///< not the stock rxe, whose ibv_wr_abort() breaks the next request
+    coherdma = 4, ///< not the stock rxe, whose ibv_wr_set_inline_data() makes the request fail
 };
 
 struct corpus_case {

@@ -252,27 +252,42 @@ void list_refused_in_part(const target &target, bool /*corrected*/) {
         throw failure("the second receive was not refused");
 }
 
-/// A batch is aborted, and the next one sends data that are copied when they are set.
+/// A batch is aborted: its request is not outstanding.
 void batch_aborted(const target &target, bool /*corrected*/) {
     const endpoint_options options{.extended = true};
     loopback link(target, false, {.requester = options, .responder = options});
     const endpoint &local = link.requester;
     ibv_qp_ex *const qp = local.qp_ex();
     link.responder.post_recv();
-    ibv_wr_start(qp);
-    qp->wr_flags = IBV_SEND_SIGNALED;
-    ibv_wr_send(qp);
-    ibv_wr_set_sge(qp, local.mr->lkey, reinterpret_cast<std::uintptr_t>(local.memory), 64);
-    ibv_wr_abort(qp);
+    for (const bool is_aborted : {true, false}) {
+        ibv_wr_start(qp);
+        qp->wr_flags = IBV_SEND_SIGNALED;
+        ibv_wr_send(qp);
+        ibv_wr_set_sge(qp, local.mr->lkey, reinterpret_cast<std::uintptr_t>(local.memory), 64);
+        if (is_aborted)
+            ibv_wr_abort(qp);
+        else
+            check(ibv_wr_complete(qp), "post");
+    }
+    wait_success(local.send_cq, "the message");
+    wait_success(link.responder.recv_cq, "the receive");
+}
+
+/// Inline data are copied when they are set: their memory may end then, and is of no MR.
+void wr_inline_data(const target &target, bool /*corrected*/) {
+    const endpoint_options options{.extended = true};
+    loopback link(target, false, {.requester = options, .responder = options});
+    ibv_qp_ex *const qp = link.requester.qp_ex();
+    link.responder.post_recv();
     ibv_wr_start(qp);
     qp->wr_flags = IBV_SEND_SIGNALED;
     ibv_wr_send(qp);
     {
-        std::array<char, 16> text{"not registered"};
+        std::vector<char> text(16, 'x');
         ibv_wr_set_inline_data(qp, text.data(), text.size());
     }
     check(ibv_wr_complete(qp), "post");
-    wait_success(local.send_cq, "the message");
+    wait_success(link.requester.send_cq, "the message");
     wait_success(link.responder.recv_cq, "the receive");
 }
 
@@ -356,8 +371,11 @@ constexpr std::array cases{
         .name = "objects_created_again", .kind = kind, .run = objects_created_again, .needs = rxe},
     corpus_case{.name = "posts_until_refused", .kind = kind, .run = posts_until_refused},
     corpus_case{.name = "list_refused_in_part", .kind = kind, .run = list_refused_in_part},
-    corpus_case{
-        .name = "batch_aborted", .kind = kind, .run = batch_aborted, .needs = extended | coherdma},
+    corpus_case{.name = "batch_aborted", .kind = kind, .run = batch_aborted, .needs = extended},
+    corpus_case{.name = "wr_inline_data",
+                .kind = kind,
+                .run = wr_inline_data,
+                .needs = extended | coherdma},
     corpus_case{.name = "connections_of_threads", .kind = kind, .run = connections_of_threads},
     corpus_case{.name = "channel_without_blocking", .kind = kind, .run = channel_without_blocking},
     corpus_case{.name = "block_resized_in_place", .kind = kind, .run = block_resized_in_place},
