@@ -44,6 +44,11 @@ described_event describe(const call_event &event, source_files &sources) {
     return described;
 }
 
+/// "1 error", "2 errors"
+std::string count_of(std::size_t count, const char *noun) {
+    return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
+}
+
 /// The lines of source around a call, with a mark at the call.
 std::string source_text(const described_event &event) {
     constexpr int MAX_LENGTH = 70;
@@ -172,14 +177,15 @@ std::string as_json(const described_finding &shown, const report_status &status)
 std::string as_text(const finding_counts &counts) {
     if (counts.total() == 0 && counts.num_suppressed == 0)
         return "coherdma check: no findings\n";
-    std::string text = "coherdma check: " + std::to_string(counts.total(finding_level::ERROR)) +
-                       " errors, " + std::to_string(counts.total(finding_level::WARNING)) +
-                       " warnings, at " + std::to_string(counts.num_places) + " places\n";
+    std::string text = "coherdma check: " + count_of(counts.total(finding_level::ERROR), "error") +
+                       ", " + count_of(counts.total(finding_level::WARNING), "warning") + ", at " +
+                       count_of(counts.num_places, "place") + "\n";
     for (const auto &[kind, count] : counts.by_kind)
-        text += INDENT + std::to_string(count) + "  " + describe(kind).name + ": " +
-                describe(kind).summary + "\n";
+        text += wrapped(std::to_string(count) + " " + describe(kind).name + ": " +
+                            describe(kind).summary,
+                        INDENT);
     if (counts.num_suppressed != 0)
-        text += INDENT + std::to_string(counts.num_suppressed) + "  suppressed\n";
+        text += INDENT + std::to_string(counts.num_suppressed) + " suppressed\n";
     return text;
 }
 

@@ -10,12 +10,17 @@
 namespace coherdma::check {
 namespace {
 
-bool is_stopped(ibv_qp_state state) noexcept {
-    return state == IBV_QPS_RESET || state == IBV_QPS_ERR;
+/// Whether the device executes no request of the QP any more.
+bool is_stopped(const known_qp &qp) {
+    const ibv_qp_state state = query_state(qp);
+    const bool is_iwarp = qp.context->device->transport_type == IBV_TRANSPORT_IWARP;
+    return state == IBV_QPS_RESET || state == IBV_QPS_ERR ||
+           (is_iwarp && (state == IBV_QPS_SQD || state == IBV_QPS_SQE)); // its connection is closed
 }
 
-bool executes_sends(ibv_qp_state state) noexcept {
-    return state == IBV_QPS_RTS || state == IBV_QPS_SQD;
+bool executes_sends(const known_qp &qp) {
+    const ibv_qp_state state = query_state(qp);
+    return (state == IBV_QPS_RTS || state == IBV_QPS_SQD) && !is_stopped(qp);
 }
 
 std::string count_of(std::size_t count, const char *noun) {
@@ -31,7 +36,7 @@ std::size_t count_unknown_sends(const known_qp &qp) noexcept {
 /// verb: "is destroyed". If sends of the QP are outstanding that the device may execute.
 void check_outstanding(const known_qp &qp, const std::string &verb, findings &result) {
     const std::size_t count = count_unknown_sends(qp);
-    if (count == 0 || !executes_sends(query_state(qp)))
+    if (count == 0 || !executes_sends(qp))
         return;
     const posted_request &oldest = qp.sends.upper_bound(qp.answered_send)->second;
     finding added =
@@ -47,8 +52,7 @@ void check_outstanding(const known_qp &qp, const std::string &verb, findings &re
 
 /// Whether the device may still execute a request of this queue.
 bool may_execute(const known_object &queue) {
-    return queue.kind != object_kind::QP ||
-           !is_stopped(query_state(static_cast<const known_qp &>(queue)));
+    return queue.kind != object_kind::QP || !is_stopped(static_cast<const known_qp &>(queue));
 }
 
 /// An outstanding request that the device may still execute, and that names memory for which
@@ -203,7 +207,7 @@ void find_leaks(const process_books &books, findings &result) {
         add(srq);
     for (const auto &[handle, qp] : books.qps)
         add(qp);
-    for (const auto &[where, left] : groups) {
+    for (const auto &[creation, left] : groups) {
         finding added;
         added.kind = finding_kind::LEAKED;
         added.device = left.first->device;

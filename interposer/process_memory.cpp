@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstring>
 #include <dlfcn.h>
+#include <sys/mman.h>
 
 namespace coherdma::interposer {
 namespace {
@@ -17,6 +18,8 @@ namespace {
 decltype(&free) original_free = nullptr;
 decltype(&realloc) original_realloc = nullptr;
 int (*original_munmap)(void *, std::size_t) = nullptr;
+void *(*original_mremap)(void *, std::size_t, std::size_t, int, void *) = nullptr;
+decltype(&mmap) original_mmap = nullptr;
 std::size_t (*original_usable_size)(void *) = nullptr;
 
 /// Memory of destroyed objects, in the order in which they were destroyed. The oldest is freed.
@@ -70,6 +73,26 @@ int observed_munmap(void *addr, std::size_t length) noexcept {
     return original_munmap(addr, length);
 }
 
+/// new_addr: undefined without MREMAP_FIXED; it is passed on.
+void *observed_mremap(void *addr, std::size_t length, std::size_t new_length, int flags,
+                      void *new_addr) noexcept {
+    if (!unobserved_scope::is_active()) {
+        const std::size_t kept_length = (flags & MREMAP_FIXED) == 0 ? new_length : 0;
+        if ((flags & MREMAP_MAYMOVE) != 0 && new_length > length)
+            notify(addr, length, "mremap"); // it may move
+        else if (kept_length < length)
+            notify(static_cast<std::byte *>(addr) + kept_length, length - kept_length, "mremap");
+    }
+    return original_mremap(addr, length, new_length, flags, new_addr);
+}
+
+void *observed_mmap(void *addr, std::size_t length, int protection, int flags, int fd,
+                    off_t offset) noexcept {
+    if ((flags & MAP_FIXED) != 0 && !unobserved_scope::is_active())
+        notify(addr, length, "mmap"); // it replaces what is mapped there
+    return original_mmap(addr, length, protection, flags, fd, offset);
+}
+
 /// The library that a call of the function is bound to. Not by dlsym(): of a program that takes the
 /// function's address, it may return one in the program.
 template <class function>
@@ -98,21 +121,21 @@ std::size_t unknown_usable_size(void *) noexcept {
 
 } // namespace
 
-std::array<memory_function, 3> find_memory_functions() noexcept {
+std::array<memory_function, 5> find_memory_functions() noexcept {
     const link_map *const allocator = find(original_free, "free");
     find(original_realloc, "realloc");
     find(original_munmap, "munmap");
+    find(original_mremap, "mremap");
+    find(original_mmap, "mmap");
     if (find(original_usable_size, "malloc_usable_size") != allocator)
         original_usable_size = unknown_usable_size; // it would be of another allocator
-    return {{{.name = "free",
-              .original = reinterpret_cast<void *>(original_free),
-              .replacement = reinterpret_cast<void *>(observed_free)},
-             {.name = "realloc",
-              .original = reinterpret_cast<void *>(original_realloc),
-              .replacement = reinterpret_cast<void *>(observed_realloc)},
-             {.name = "munmap",
-              .original = reinterpret_cast<void *>(original_munmap),
-              .replacement = reinterpret_cast<void *>(observed_munmap)}}};
+    const auto led_to = [](auto *original, auto *replacement) {
+        return memory_function{.original = reinterpret_cast<void *>(original),
+                               .replacement = reinterpret_cast<void *>(replacement)};
+    };
+    return {led_to(original_free, observed_free), led_to(original_realloc, observed_realloc),
+            led_to(original_munmap, observed_munmap), led_to(original_mremap, observed_mremap),
+            led_to(original_mmap, observed_mmap)};
 }
 
 } // namespace coherdma::interposer

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
 // The process's memory, for observers that want to know when it is freed: calls of free(),
-// realloc() and munmap() come here. The memory of verbs objects that were destroyed is kept for a
-// while then, so that a call with one of them can be told from a valid one.
+// realloc(), munmap(), mremap() and mmap() come here. The memory of verbs objects that were
+// destroyed is kept for a while then, so that a call with one of them can be told from a valid one.
 #pragma once
 
 #include <array>
@@ -12,12 +12,11 @@ namespace coherdma::interposer {
 /// A function of the C library, or of an allocator in its place, and the one that is called
 /// instead.
 struct memory_function {
-    const char *name = nullptr;
     void *original = nullptr;
     void *replacement = nullptr;
 };
 /// Finds the originals; nothing is replaced yet.
-std::array<memory_function, 3> find_memory_functions() noexcept;
+std::array<memory_function, 5> find_memory_functions() noexcept;
 
 /// While it exists, this thread destroys the object: what is freed with it is kept.
 class destruction_scope {

@@ -17,6 +17,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 #include <unordered_map>
+#include <vector>
 
 namespace coherdma::interposer {
 namespace {
@@ -26,7 +27,7 @@ using address = ElfW(Addr);
 /// The interposer's function in place of a library's.
 struct replacement {
     address function;
-    ElfW(Sym) * symbol; ///< the library's
+    std::vector<ElfW(Sym) *> symbols; ///< the library's
 };
 using replacement_map = std::unordered_map<address, replacement>; ///< by the library's function
 
@@ -105,7 +106,7 @@ int find_replacements(const void *library_function, replacement_map &replacement
             return ENOENT;
         replacements[addr] = {.function =
                                   interposer->l_addr + interposer_symbols.symbols[i].st_value,
-                              .symbol = symbol};
+                              .symbols = {symbol}};
     }
     return 0;
 }
@@ -122,15 +123,14 @@ void find_memory_replacements(replacement_map &replacements) {
         const link_map *const library = find_object(function.original);
         if (library == nullptr)
             continue;
-        // By its name: free() and cfree() are one function.
+        replacement added = {.function = reinterpret_cast<address>(function.replacement),
+                             .symbols = {}};
         const dynamic_symbols symbols(library);
-        for (ElfW(Word) i = 0; i < symbols.count; ++i)
+        for (ElfW(Word) i = 0; i < symbols.count; ++i) // of all its names: mmap(), mmap64()
             if (symbols.is_exported_function(i) &&
-                library->l_addr + symbols.symbols[i].st_value == original &&
-                std::strcmp(symbols.name(i), function.name) == 0)
-                replacements[original] = {.function =
-                                              reinterpret_cast<address>(function.replacement),
-                                          .symbol = const_cast<ElfW(Sym) *>(&symbols.symbols[i])};
+                library->l_addr + symbols.symbols[i].st_value == original)
+                added.symbols.push_back(const_cast<ElfW(Sym) *>(&symbols.symbols[i]));
+        replacements[original] = std::move(added);
     }
 }
 
@@ -142,12 +142,13 @@ struct redirection {
 /// The symbols that are in the object.
 void redirect_symbols(const dl_phdr_info &object, redirection &current) {
     for (const auto &[original, replacement] : current.replacements) {
-        ElfW(Sym) *const symbol = replacement.symbol;
-        if (protection_of(object, reinterpret_cast<address>(symbol)) == PROT_NONE)
-            continue;
-        if (const int error =
-                store(object, &symbol->st_value, replacement.function - object.dlpi_addr))
-            current.error = error;
+        for (ElfW(Sym) *const symbol : replacement.symbols) {
+            if (protection_of(object, reinterpret_cast<address>(symbol)) == PROT_NONE)
+                continue;
+            if (const int error =
+                    store(object, &symbol->st_value, replacement.function - object.dlpi_addr))
+                current.error = error;
+        }
     }
 }
 

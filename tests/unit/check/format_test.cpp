@@ -93,8 +93,8 @@ void summary_counts_levels(void **) {
     counts.num_suppressed = 4;
     assert_int_equal(counts.total(), 4);
     const std::string text = as_text(counts);
-    assert_int_equal(text.rfind("coherdma check: 3 errors, 1 warnings, at 2 places\n", 0), 0);
-    assert_int_equal(count_of(text, "  4  suppressed\n"), 1);
+    assert_int_equal(text.rfind("coherdma check: 3 errors, 1 warning, at 2 places\n", 0), 0);
+    assert_int_equal(count_of(text, "  4 suppressed\n"), 1);
     const json summary = json::parse(as_json(counts))["summary"];
     assert_int_equal(summary["errors"].get<int>(), 3);
     assert_int_equal(summary["by_kind"]["error-ignored"].get<int>(), 1);

@@ -84,7 +84,7 @@ void findings_of_one_place_are_limited(void **) {
         log.report(sample_finding()); // too late
     });
     assert_int_equal(count_of(text, ": cq-overflow: "), 2);
-    assert_int_equal(count_of(text, "coherdma check: 5 errors, 1 warnings, at 2 places\n"), 1);
+    assert_int_equal(count_of(text, "coherdma check: 5 errors, 1 warning, at 2 places\n"), 1);
     const std::vector<json> lines = read_lines(config.log_file);
     assert_int_equal(lines.size(), 4);
     assert_int_equal(lines[1]["repeated"].get<int>(), 1);
@@ -109,7 +109,7 @@ void suppressed_findings_are_counted(void **) {
     });
     assert_int_equal(count_of(text, "known:2: 'unknown-kind' is not a kind of finding"), 1);
     assert_int_equal(count_of(text, ": cq-overflow: "), 0);
-    assert_int_equal(count_of(text, "  2  suppressed\n"), 1);
+    assert_int_equal(count_of(text, "  2 suppressed\n"), 1);
     const std::vector<json> lines = read_lines(config.log_file);
     assert_true(lines.at(0)["suppressed"].get<bool>());
     assert_int_equal(lines.at(1)["summary"]["suppressed"].get<int>(), 2);
@@ -125,7 +125,7 @@ void unwritable_log_is_said_once(void **) {
         static_cast<void>(log.write_summary());
     });
     assert_int_equal(count_of(text, "cannot write findings to /nonexistent/log: No such file"), 1);
-    assert_int_equal(count_of(text, "coherdma check: 1 errors"), 1);
+    assert_int_equal(count_of(text, "coherdma check: 1 error"), 1);
 }
 
 void threads_report_at_the_same_time(void **) {

@@ -27,7 +27,8 @@ using namespace coherdma::check;
 
 inline std::size_t count_of(const std::string &text, const std::string &part) {
     std::size_t count = 0;
-    for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
+    for (std::size_t pos = text.find(part); pos != std::string::npos;
+         pos = text.find(part, pos + 1))
         ++count;
     return count;
 }
