@@ -4,17 +4,36 @@
 
 #include "observers.hpp"
 
+#include <algorithm>
 #include <cstddef>
+#include <dlfcn.h>
 #include <execinfo.h>
 #include <new>
 
 namespace coherdma::interposer {
 namespace {
 
+/// Frames before the first of the interposer; 0: it has none.
+int count_others(const call_stack &stack) noexcept {
+    Dl_info interposer{}, other{};
+    dladdr(reinterpret_cast<void *>(count_others), &interposer);
+    for (int i = 0; i < stack.depth; ++i)
+        if (dladdr(stack.frames[static_cast<std::size_t>(i)], &other) != 0 &&
+            other.dli_fbase == interposer.dli_fbase)
+            return i;
+    return 0;
+}
+
 /// With the interposer's own frames.
 call_stack capture_stack() noexcept {
     call_stack stack;
     stack.depth = backtrace(stack.frames.data(), static_cast<int>(stack.frames.size()));
+    // Frames of a sanitizer, whose backtrace() calls that of the C library, are the same each time.
+    static const int num_others = count_others(stack);
+    stack.depth -= num_others;
+    if (num_others != 0)
+        std::move(stack.frames.begin() + num_others,
+                  stack.frames.begin() + num_others + stack.depth, stack.frames.begin());
     return stack;
 }
 

@@ -79,6 +79,24 @@ program_frames find_program_frames(const stack_trace &trace) noexcept {
 
 } // namespace
 
+namespace {
+
+/// Frames before the first of this module; 0: it has none.
+int count_others(const stack_trace &trace) noexcept {
+    static const char symbol_of_module = 0;
+    Dl_info module{};
+    dladdr(&symbol_of_module, &module);
+    const auto begin = trace.frames.begin(), end = begin + trace.depth;
+    const auto first = std::find_if(begin, end, [&](const void *return_addr) {
+        Dl_info info;
+        file_of_call(return_addr, info);
+        return info.dli_fbase == module.dli_fbase;
+    });
+    return first != end ? static_cast<int>(first - begin) : 0;
+}
+
+} // namespace
+
 /// Of the calling thread, without the frames of this module.
 stack_trace stack_trace::capture() noexcept {
     std::array<void *, 128> stack;
@@ -111,6 +129,12 @@ stack_trace stack_trace::of_calls(void *const *begin, void *const *end) noexcept
 stack_trace stack_trace::capture_all() noexcept {
     stack_trace trace;
     trace.depth = backtrace(trace.frames.data(), static_cast<int>(trace.frames.size()));
+    // Frames of a sanitizer, whose backtrace() calls that of the C library, are the same each time.
+    static const int num_others = count_others(trace);
+    trace.depth -= num_others;
+    if (num_others != 0)
+        std::move(trace.frames.begin() + num_others,
+                  trace.frames.begin() + num_others + trace.depth, trace.frames.begin());
     return trace;
 }
 
