@@ -200,6 +200,8 @@ void process_books::add_mr(const interposer::object &object,
     }
     index_keys(known);
     mrs.insert_or_assign(object.number, std::move(known));
+    if (busy_mrs.capacity() < mrs.size()) // add_busy() has room
+        busy_mrs.reserve(2 * mrs.size());
 }
 
 void process_books::change_mr(const ibv_mr &mr, int flags, int access) {
@@ -269,6 +271,8 @@ void process_books::remove(const interposer::object &object, const stack_trace &
         return;
     case object_kind::MR:
         forget_keys(mrs.at(object.number));
+        if (mrs.at(object.number).num_requests != 0)
+            remove_busy(mrs.at(object.number));
         mrs.erase(object.number);
         return;
     default:
@@ -277,9 +281,29 @@ void process_books::remove(const interposer::object &object, const stack_trace &
 }
 
 void process_books::count_mrs(const posted_request &request, int change) noexcept {
-    for (const named_memory &named : request.memory)
-        if (known_mr *const mr = find_mr(named.mr))
-            mr->num_requests += static_cast<std::size_t>(change);
+    for (const named_memory &named : request.memory) {
+        known_mr *const mr = find_mr(named.mr);
+        if (mr == nullptr)
+            continue;
+        const bool was_busy = mr->num_requests != 0;
+        mr->num_requests += static_cast<std::size_t>(change);
+        if (!was_busy)
+            add_busy(*mr);
+        else if (mr->num_requests == 0)
+            remove_busy(*mr);
+    }
+}
+
+void process_books::add_busy(known_mr &mr) noexcept {
+    mr.busy_index = busy_mrs.size();
+    busy_mrs.push_back(mr.number);
+}
+
+void process_books::remove_busy(const known_mr &mr) noexcept {
+    const object_number last = busy_mrs.back();
+    busy_mrs[mr.busy_index] = last;
+    mrs.at(last).busy_index = mr.busy_index;
+    busy_mrs.pop_back();
 }
 
 void process_books::count(known_qp &qp, const posted_request &request, int change) noexcept {

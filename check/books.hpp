@@ -43,6 +43,7 @@ struct known_mr : known_object {
     std::uint32_t lkey = 0, rkey = 0;
     int access = 0;
     std::size_t num_requests = 0; ///< outstanding ones that name it, by each SGE
+    std::size_t busy_index = 0;   ///< of busy_mrs, if there are any
 };
 
 /// What an SGE names.
@@ -123,6 +124,7 @@ struct process_books {
     std::unordered_map<const void *, known_srq> srqs;
     std::unordered_map<const void *, known_cq> cqs;
     std::unordered_map<object_number, known_mr> mrs;
+    std::vector<object_number> busy_mrs; ///< that outstanding requests name
     std::map<std::pair<const ibv_context *, std::uint32_t>, object_number> mr_of_lkey, mr_of_rkey;
     std::map<object_number, known_object> others;
     std::unordered_map<const void *, destroyed_object> destroyed;
@@ -174,6 +176,8 @@ struct process_books {
     void index_keys(const known_mr &);
     void forget_keys(const known_mr &) noexcept;
     void count_mrs(const posted_request &, int change) noexcept;
+    void add_busy(known_mr &) noexcept;
+    void remove_busy(const known_mr &) noexcept;
     /// Its MRs and its CQ have one request more, or less.
     void count(known_qp &, const posted_request &, int change) noexcept;
 };

@@ -158,10 +158,11 @@ bool check_destroyed(const process_books &books, object_kind kind, const void *h
 
 void check_free(const process_books &books, std::uintptr_t begin, std::uintptr_t end,
                 const char *call, findings &result) {
-    const bool may_be_named = std::any_of(books.mrs.begin(), books.mrs.end(), [&](const auto &it) {
-        const known_mr &mr = it.second;
-        return mr.num_requests != 0 && mr.memory < end && begin < mr.memory + (mr.end - mr.begin);
-    });
+    const auto overlaps = [&](object_number number) {
+        const known_mr &mr = books.mrs.at(number);
+        return mr.memory < end && begin < mr.memory + (mr.end - mr.begin);
+    };
+    const bool may_be_named = std::any_of(books.busy_mrs.begin(), books.busy_mrs.end(), overlaps);
     if (!may_be_named)
         return;
     const auto [queue, use] = find_use(
