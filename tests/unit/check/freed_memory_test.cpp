@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// Memory that the program frees: which requests of it name it.
 
 #include "../cmocka.hpp"
 #include "check/books.hpp"

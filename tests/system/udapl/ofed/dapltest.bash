@@ -65,7 +65,7 @@ run_transaction() {
     local options=$1 threads=1 endpoints=1 count=1000 sent=0 got=0 read=0 written=0 bytes
     shift
     if [[ " $* " == *' R'[RW]' '* ]]; then
-        suppress_peer_access
+        suppress_peer_access peer_access.supp
         [[ $options == *-V* ]] || has_finding=''
         is_unsynced=${has_finding:+${COHERDMA_EMULATE:-}}
     fi
