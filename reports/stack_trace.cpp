@@ -42,13 +42,15 @@ bool is_in_rdma_library(const void *return_addr) noexcept {
                        [&](std::string_view prefix) { return file.starts_with(prefix); });
 }
 
-/// In what calls main() or the function of a thread: libc, and _start of the program.
+/// In what calls main() or the function of a thread: libc, a sanitizer, and _start of the program.
 bool is_in_startup_code(const void *return_addr) noexcept {
     constexpr std::uintptr_t max_start_size = 64;
     if (reinterpret_cast<std::uintptr_t>(return_addr) - getauxval(AT_ENTRY) < max_start_size)
         return true;
     Dl_info info;
-    return file_of_call(return_addr, info).starts_with("libc.so");
+    const std::string_view file = file_of_call(return_addr, info);
+    return file.starts_with("libc.so") || file.starts_with("libasan.so") ||
+           file.starts_with("libtsan.so");
 }
 
 /// ibv_post_send() and others are inlined into the program, as is the C++ library.
@@ -179,10 +181,15 @@ void *first_program_frame(const stack_trace &trace) noexcept {
 std::vector<std::string> to_strings(const stack_trace &trace) {
     const program_frames shown = find_program_frames(trace);
     std::vector<std::string> lines;
+    std::string outermost;
     for (int i = shown.begin; i < shown.end; ++i)
         for (std::string &line : describe_call(trace.frames[static_cast<std::size_t>(i)]))
             if (!lines.empty() || !is_of_system_header(line))
                 lines.push_back(std::move(line));
+            else
+                outermost = std::move(line);
+    if (lines.empty() && !outermost.empty()) // its function is better than nothing
+        lines.push_back(std::move(outermost));
     return lines;
 }
 
