@@ -56,7 +56,8 @@ run_rstream_of() { # DRIVER OPTIONS
 @test "rxe: ib_write_lat -n 200" { run_checked run_perftest rxe ib_write_lat '-n 200'; }
 @test "rxe: ib_read_lat -n 200" { run_checked run_perftest rxe ib_read_lat '-n 200'; }
 @test "siw: ib_send_bw -n 200 -s 4096" { run_checked run_perftest siw ib_send_bw '-n 200 -s 4096'; }
-@test "siw: ib_send_bw -n 200 -s 4096 -e" { run_checked run_perftest siw ib_send_bw '-n 200 -s 4096 -e'; }
+# It may hang: see retry_perftest.
+@test "siw: ib_send_bw -n 200 -s 4096 -e" { LIMIT=30 PERFTEST_MAY_HANG=yes run_checked run_perftest siw ib_send_bw '-n 200 -s 4096 -e'; }
 @test "siw: ib_send_bw -n 100 -s 4096 -q 4" { run_checked run_perftest siw ib_send_bw '-n 100 -s 4096 -q 4'; }
 @test "siw: ib_write_bw -n 200 -s 4096" { run_checked run_perftest siw ib_write_bw '-n 200 -s 4096'; }
 @test "siw: ib_write_bw -n 200 -b" { run_checked run_perftest siw ib_write_bw '-n 200 -b'; }
@@ -84,7 +85,7 @@ run_rstream_of() { # DRIVER OPTIONS
 @test "rxe: rdma_client, rdma_server" { run_checked run_rdma_client rxe; }
 @test "siw: rdma_client, rdma_server" { run_checked run_rdma_client siw; }
 @test "rxe: ucmatose" { run_checked run_cm_program rxe 7471 ucmatose '-c 2 -C 20 -S 1024'; }
-@test "siw: ucmatose" { run_checked run_cm_program siw 7471 ucmatose '-c 2 -C 20 -S 1024'; }
+@test "siw: ucmatose" { run_checked retry_siw_early_data run_cm_program siw 7471 ucmatose '-c 2 -C 20 -S 1024'; }
 # The client's sends are not signaled, and no completion says that they have been sent.
 @test "rxe: udaddy" { EXPLAINED=destroy-while-outstanding run_checked run_cm_program rxe 7174 udaddy '-c 2 -C 20 -S 512'; }
 @test "rxe: rstream" { run_checked run_rstream_of rxe ''; }
