@@ -60,6 +60,6 @@ install(EXPORT coherdmaTargets NAMESPACE coherdma:: DESTINATION ${package})
 
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN *.md)
-install(FILES containers/Containerfile examples/logbook.c examples/mailbox.c
+install(FILES containers/Containerfile examples/courier.c examples/logbook.c examples/mailbox.c
         DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
 install(DIRECTORY LICENSES DESTINATION ${CMAKE_INSTALL_DOCDIR})
