@@ -78,6 +78,11 @@ record known_as(const interposer::object &object) {
     return known;
 }
 
+/// Of SGEs. 0: the driver does not say.
+std::size_t limit_of(std::uint32_t max_sges) noexcept {
+    return max_sges != 0 ? max_sges : SIZE_MAX;
+}
+
 known_qp describe_qp(const interposer::object &object) {
     ibv_qp &qp = handle_of<ibv_qp>(object);
     auto known = known_as<known_qp>(object);
@@ -91,6 +96,8 @@ known_qp describe_qp(const interposer::object &object) {
     if (ibv_query_qp(&qp, &attr, IBV_QP_STATE | IBV_QP_CAP, &init) == 0) {
         known.state = attr.qp_state;
         known.max_sends = init.cap.max_send_wr;
+        known.max_send_sges = limit_of(init.cap.max_send_sge);
+        known.max_receive_sges = limit_of(init.cap.max_recv_sge);
     }
     return known;
 }
@@ -152,6 +159,9 @@ void process_books::add(const interposer::object &object) {
     case object_kind::SRQ: {
         auto known = known_as<known_srq>(object);
         known.pd_handle = handle_of<ibv_srq>(object).pd->handle;
+        ibv_srq_attr attr = {};
+        if (ibv_query_srq(&handle_of<ibv_srq>(object), &attr) == 0)
+            known.max_sges = limit_of(attr.max_sge);
         srqs.insert_or_assign(object.handle, std::move(known));
         return;
     }

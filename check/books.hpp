@@ -77,6 +77,7 @@ struct known_cq : known_object {
 
 struct known_srq : known_object {
     std::uint32_t pd_handle = 0;
+    std::size_t max_sges = SIZE_MAX;
     request_map receives;
 };
 
@@ -88,6 +89,7 @@ struct known_qp : known_object {
     ibv_qp_state state = IBV_QPS_UNKNOWN; ///< that the program has set, or a completion shows
     stack_trace last_modify;
     std::uint32_t max_sends = 0; ///< 0: not known
+    std::size_t max_send_sges = SIZE_MAX, max_receive_sges = SIZE_MAX;
     request_map sends, receives;
     std::size_t num_signaled = 0; ///< of sends
     std::uint64_t last_send = 0;  ///< the number of the last one that was posted

@@ -45,6 +45,12 @@ void fill_undefined(ibv_wc &wc) noexcept {
     wc.qp_num = defined.qp_num;
 }
 
+/// Those that the driver reads: it refuses a request that has too many without a look at them, and
+/// the program's array may have fewer.
+std::span<const ibv_sge> readable(std::span<const ibv_sge> sges, std::size_t max_sges) noexcept {
+    return sges.size() <= max_sges ? sges : std::span<const ibv_sge>{};
+}
+
 } // namespace
 
 void add_request(const request &added, std::span<const ibv_sge> sges) {
@@ -52,12 +58,16 @@ void add_request(const request &added, std::span<const ibv_sge> sges) {
         process_books &books = locked.books;
         posted_request posted = to_posted(added, locked.config().post_stacks);
         if (known_qp *const qp = books.find_qp(added.queue)) {
-            posted.memory = check_sges(books, *qp, qp->pd_handle, posted, sges, locked.results);
+            const std::size_t max_sges =
+                added.is_receive ? qp->max_receive_sges : qp->max_send_sges;
+            posted.memory = check_sges(books, *qp, qp->pd_handle, posted, readable(sges, max_sges),
+                                       locked.results);
             check_after_failure(*qp, posted, locked.results);
             const posted_request &kept = books.add_request(*qp, added.number, std::move(posted));
             check_capacity(books, *qp, kept, locked.results);
         } else if (known_srq *const srq = books.find_srq(added.queue)) {
-            posted.memory = check_sges(books, *srq, srq->pd_handle, posted, sges, locked.results);
+            posted.memory = check_sges(books, *srq, srq->pd_handle, posted,
+                                       readable(sges, srq->max_sges), locked.results);
             const posted_request &kept = books.add_request(*srq, added.number, std::move(posted));
             check_srq_capacity(books, *srq, kept, locked.results);
         }
