@@ -275,8 +275,7 @@ void process_books::remove(const interposer::object &object, const stack_trace &
         cqs.erase(object.handle);
         return;
     case object_kind::SRQ:
-        for (const auto &[number, request] : srqs.at(object.handle).receives)
-            count_mrs(request, -1);
+        drop_requests(srqs.at(object.handle));
         srqs.erase(object.handle);
         return;
     case object_kind::MR:
@@ -285,9 +284,31 @@ void process_books::remove(const interposer::object &object, const stack_trace &
             remove_busy(mrs.at(object.number));
         mrs.erase(object.number);
         return;
+    case object_kind::CONTEXT:
+        end_context(object.context);
+        [[fallthrough]];
     default:
         others.erase(object.number);
     }
+}
+
+/// The device ends what the program has left. It stays in the books as a leak, and is not used.
+void process_books::end_context(const ibv_context *context) noexcept {
+    for (auto &[handle, qp] : qps)
+        if (qp.context == context)
+            drop_requests(qp);
+    for (auto &[handle, srq] : srqs)
+        if (srq.context == context)
+            drop_requests(srq);
+    for (auto &[handle, cq] : cqs)
+        if (cq.context == context)
+            cq.channel = nullptr;
+}
+
+void process_books::drop_requests(known_srq &srq) noexcept {
+    for (const auto &[number, request] : srq.receives)
+        count_mrs(request, -1);
+    srq.receives.clear();
 }
 
 void process_books::count_mrs(const posted_request &request, int change) noexcept {

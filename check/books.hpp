@@ -177,7 +177,9 @@ struct process_books {
   private:
     void index_keys(const known_mr &);
     void forget_keys(const known_mr &) noexcept;
+    void drop_requests(known_srq &) noexcept;
     void count_mrs(const posted_request &, int change) noexcept;
+    void end_context(const ibv_context *) noexcept;
     void add_busy(known_mr &) noexcept;
     void remove_busy(const known_mr &) noexcept;
     /// Its MRs and its CQ have one request more, or less.

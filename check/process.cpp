@@ -2,11 +2,13 @@
 
 #include "process.hpp"
 
-#include <csignal>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <memory>
 #include <pthread.h>
+#include <semaphore>
 #include <stdio_ext.h>
 #include <system_error>
 #include <unistd.h>
@@ -76,6 +78,28 @@ void report_all(report_log &log, const findings &results) noexcept {
     }
 }
 
+/// By another thread. This one may have the dynamic linker's lock, which the other needs: then it
+/// is reported later.
+void report_aside(report_log &log, findings results) noexcept {
+    struct shared_state {
+        findings results;
+        std::binary_semaphore is_done{0};
+    };
+    constexpr std::chrono::seconds PATIENCE(2);
+    try {
+        const auto shared = std::make_shared<shared_state>();
+        shared->results = std::move(results);
+        start_thread([&log, shared] {
+            const checking_scope scope;
+            report_all(log, shared->results);
+            shared->is_done.release();
+        }).detach();
+        static_cast<void>(shared->is_done.try_acquire_for(PATIENCE));
+    } catch (const std::system_error &) { // no more threads: it is not reported
+    } catch (const std::bad_alloc &) {
+    }
+}
+
 } // namespace
 
 void registered_bounds::add(std::uintptr_t range_begin, std::uintptr_t range_end) noexcept {
@@ -110,18 +134,10 @@ locked_books::~locked_books() {
     lock_.unlock();
     if (results.empty())
         return;
-    if (has_room_on_stack()) {
+    if (has_room_on_stack())
         report_all(process_.log, results);
-        return;
-    }
-    try {
-        start_thread([this] {
-            const checking_scope scope;
-            report_all(process_.log, results);
-        }).join();
-    } catch (const std::system_error &) { // no more threads: it is not reported
-    } catch (const std::bad_alloc &) {
-    }
+    else
+        report_aside(process_.log, std::move(results));
 }
 
 } // namespace coherdma::check

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// Memory that the program frees: which requests of it name it.
+// Memory that the program frees, and requests that end: which requests name what.
 
 #include "../cmocka.hpp"
 #include "check/books.hpp"
@@ -122,6 +122,33 @@ void send_may_ask_for_a_receive(void **) {
     assert_int_equal(cq.num_receives_at_arm, 0);
 }
 
+void requests_end_with_their_context(void **) {
+    program checked;
+    ibv_context context{};
+    checked.qp->context = &context;
+    checked.add_mr(0, memory_kind::PROGRAM, IBV_ACCESS_LOCAL_WRITE);
+    checked.books.add_request(*checked.qp, 1, [&] {
+        posted_request receive;
+        receive.is_receive = true;
+        receive.memory = {{.mr = 1, .begin = 0, .end = 1}};
+        return receive;
+    }());
+    known_object known;
+    known.kind = object_kind::CONTEXT;
+    known.number = 50;
+    known.handle = known.context = &context;
+    checked.books.others.emplace(known.number, known);
+    assert_true(checked.is_busy(0));
+    checked.books.remove({.kind = object_kind::CONTEXT,
+                          .handle = &context,
+                          .context = &context,
+                          .number = known.number,
+                          .creation = {}},
+                         {});
+    assert_false(checked.is_busy(0));
+    assert_true(checked.qp->receives.empty());
+}
+
 } // namespace
 
 int main() {
@@ -129,6 +156,7 @@ int main() {
         cmocka_unit_test(mr_of_unknown_access_is_written),
         cmocka_unit_test(busy_mrs_are_those_that_requests_name),
         cmocka_unit_test(send_may_ask_for_a_receive),
+        cmocka_unit_test(requests_end_with_their_context),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);
 }
