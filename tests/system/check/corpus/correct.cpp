@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 namespace check_corpus {
@@ -191,6 +192,20 @@ void reset_after_error(const target &target, bool /*corrected*/) {
     local.to_state(IBV_QPS_RESET);
 }
 
+/// The QP ends with the device, and its receive, too.
+void freed_after_close(const target &target, bool /*corrected*/) {
+    device dev(target);
+    endpoint &local = *new endpoint; // is not destroyed
+    local.create(dev.context);
+    local.to_init();
+    constexpr std::size_t size = 512;
+    void *const block = std::malloc(size);
+    const ibv_mr *const mr = check(ibv_reg_mr(local.pd, block, size, full_access), "register");
+    local.post_recv({reinterpret_cast<std::uintptr_t>(block), size, mr->lkey});
+    check(ibv_close_device(std::exchange(dev.context, nullptr)), "close the device");
+    std::free(block);
+}
+
 /// Requests are prepared before the QP is connected, and aborted.
 void batch_aborted_in_init(const target &target, bool /*corrected*/) {
     unconnected side(target, {.extended = true});
@@ -244,7 +259,7 @@ void list_refused_in_part(const target &target, bool /*corrected*/) {
     const endpoint &local = side.local;
     recv_request first(local.sge()), second(local.sge());
     first.wr.next = &second.wr;
-    second.wr.num_sge = 10000; // it has one: nobody may look at the others
+    second.wr.num_sge = 10000; // it has one
     ibv_recv_wr *bad_wr = nullptr;
     if (ibv_post_recv(local.qp, &first.wr, &bad_wr) == 0 || bad_wr != &second.wr)
         throw failure("the second receive was not refused");
@@ -369,6 +384,7 @@ constexpr std::array cases{
         .name = "objects_created_again", .kind = kind, .run = objects_created_again, .needs = rxe},
     corpus_case{.name = "posts_until_refused", .kind = kind, .run = posts_until_refused},
     corpus_case{.name = "list_refused_in_part", .kind = kind, .run = list_refused_in_part},
+    corpus_case{.name = "freed_after_close", .kind = kind, .run = freed_after_close},
     corpus_case{.name = "batch_aborted", .kind = kind, .run = batch_aborted, .needs = extended},
     corpus_case{.name = "wr_inline_data",
                 .kind = kind,

@@ -20,7 +20,10 @@ struct device {
     explicit device(const target &target);
     device(const device &) = delete;
     device &operator=(const device &) = delete;
-    ~device() { ibv_close_device(context); }
+    ~device() {
+        if (context != nullptr) // the program has not closed it
+            ibv_close_device(context);
+    }
 };
 
 /// Takes both QPs of the device from INIT to RTS, connected to each other.
