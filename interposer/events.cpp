@@ -75,6 +75,13 @@ void hook_event_functions(ibv_context &context) noexcept {
 
 extern "C" {
 
+/// For libcoherdma, which finds the context's driver by this function: the driver's, in place of
+/// which the context has the interposer's; nullptr: the context has its own.
+void *coherdma_interposer_find_req_notify_cq(const ibv_context *context) {
+    const context_record *const record = tables().contexts.find(context);
+    return record != nullptr ? reinterpret_cast<void *>(record->driver_ops.req_notify_cq) : nullptr;
+}
+
 int ibv_get_cq_event(ibv_comp_channel *channel, ibv_cq **cq, void **cq_context) {
     const int result = [=] {
         const wait_scope wait(*channel);

@@ -14,12 +14,28 @@
 namespace coherdma::api {
 namespace {
 
+/// The driver's req_notify_cq, if the interposer has replaced it; else nullptr.
+void *find_replaced_operation(const ibv_context *context) noexcept {
+    void *const interposer = dlopen("libcoherdma-interposer.so", RTLD_LAZY | RTLD_NOLOAD);
+    if (interposer == nullptr) {
+        dlerror(); // discards the error
+        return nullptr;
+    }
+    using find_function = void *(const ibv_context *);
+    auto *const find = reinterpret_cast<find_function *>(
+        dlsym(interposer, "coherdma_interposer_find_req_notify_cq"));
+    dlclose(interposer);
+    return find != nullptr ? find(context) : nullptr;
+}
+
 /// A function that the provider that serves the context exports; nullptr if it has none. By symbol
 /// version: libcoherdma, which a provider may be linked with, exports a function of the same name.
 void *find_provider_function(const ibv_context *context, const char *name,
                              const char *version) noexcept {
-    // The plugin is the object with this operation: the interposer replaces others, but not this.
-    auto *const operation = reinterpret_cast<void *>(context->ops.req_notify_cq);
+    // The plugin is the object with this operation.
+    auto *operation = reinterpret_cast<void *>(context->ops.req_notify_cq);
+    if (void *const replaced = find_replaced_operation(context))
+        operation = replaced;
     Dl_info info = {};
     if (dladdr(operation, &info) == 0)
         return nullptr;
