@@ -2,13 +2,16 @@
 
 #include "books.hpp"
 
+#include "reports/text.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <cstdio>
 
 namespace coherdma::check {
 namespace {
+
+using reports::hex_number;
 
 constexpr std::size_t MAX_DESTROYED = 4096; ///< as many are remembered
 
@@ -16,12 +19,6 @@ template <class map_type>
 auto *find_in(map_type &map, const typename map_type::key_type &key) noexcept {
     const auto it = map.find(key);
     return it != map.end() ? &it->second : nullptr;
-}
-
-std::string hex(std::uint64_t number) {
-    std::array<char, 24> text;
-    std::snprintf(text.data(), text.size(), "0x%llx", static_cast<unsigned long long>(number));
-    return text.data();
 }
 
 template <class verbs_type>
@@ -43,9 +40,9 @@ std::string name_of(const interposer::object &object) {
     case object_kind::PD:
         return "PD " + std::to_string(handle_of<ibv_pd>(object).handle);
     case object_kind::MR:
-        return "MR " + hex(handle_of<ibv_mr>(object).lkey);
+        return "MR " + hex_number(handle_of<ibv_mr>(object).lkey);
     case object_kind::MW:
-        return "MW " + hex(handle_of<ibv_mw>(object).rkey);
+        return "MW " + hex_number(handle_of<ibv_mw>(object).rkey);
     case object_kind::CHANNEL:
         return "the completion channel of descriptor " +
                std::to_string(handle_of<ibv_comp_channel>(object).fd);
@@ -148,6 +145,8 @@ void process_books::add(const interposer::object &object) {
     destroyed.erase(object.handle);
     switch (object.kind) {
     case object_kind::QP:
+        if (known_qp *const replaced = find_qp(object.handle))
+            drop_requests(*replaced);
         qps.insert_or_assign(object.handle, describe_qp(object));
         return;
     case object_kind::CQ: {
@@ -157,6 +156,8 @@ void process_books::add(const interposer::object &object) {
         return;
     }
     case object_kind::SRQ: {
+        if (known_srq *const replaced = find_srq(object.handle))
+            drop_requests(*replaced);
         auto known = known_as<known_srq>(object);
         known.pd_handle = handle_of<ibv_srq>(object).pd->handle;
         ibv_srq_attr attr = {};
@@ -406,7 +407,7 @@ std::string describe_request(const posted_request &request) {
             return "a request";
         }
     };
-    return std::string(name()) + ", wr_id " + hex(request.wr_id);
+    return std::string(name()) + ", wr_id " + hex_number(request.wr_id);
 }
 
 const char *state_name(ibv_qp_state state) noexcept {

@@ -5,9 +5,6 @@
 #include "reports/suppressions.hpp"
 #include "reports/text.hpp"
 
-#include <algorithm>
-#include <array>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
@@ -19,63 +16,28 @@ using json = nlohmann::ordered_json;
 
 constexpr const char *INDENT = "  ";
 
-/// "mailbox.c:160"; without a source line, of "main (/usr/bin/rping+0x12)", "rping+0x12".
-std::string location_of(const source_frame &frame, const std::string &text) {
-    if (!frame.file.empty())
-        return base_name(frame.file) + ":" + std::to_string(frame.line);
-    const std::size_t open = text.rfind('(');
-    if (open == std::string::npos || !text.ends_with(')'))
-        return "";
-    return base_name(text.substr(open + 1, text.size() - open - 2));
-}
-
-described_event describe(const call_event &event, source_files &sources) {
-    described_event described;
+described_call describe(const call_event &event, source_files &sources) {
+    described_call described;
     described.description = event.description;
     described.stack = to_strings(event.stack);
-    if (described.stack.empty())
-        return described;
-    described.frame = parse_frame(described.stack.front());
-    described.location = location_of(described.frame, described.stack.front());
-    for (int line = described.frame.line - 1; line <= described.frame.line + 1; ++line)
-        if (sources.has_line(described.frame.file, line))
-            described.source.push_back(
-                {.number = line, .text = sources.line(described.frame.file, line)});
+    constexpr std::size_t INNERMOST = 0;
+    set_frame(described, INNERMOST, sources);
     return described;
 }
 
-/// "1 error", "2 errors"
-std::string count_of(std::size_t count, const char *noun) {
-    return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
-}
-
-/// The lines of source around a call, with a mark at the call.
-std::string source_text(const described_event &event) {
-    constexpr int MAX_LENGTH = 70;
-    std::string text;
-    for (const described_event::source_line &line : event.source) {
-        std::array<char, 2 * MAX_LENGTH> row;
-        std::snprintf(row.data(), row.size(), "  %c%5d  %.*s\n",
-                      line.number == event.frame.line ? '>' : ' ', line.number, MAX_LENGTH,
-                      printable(line.text).c_str());
-        text += row.data();
-    }
-    return text;
-}
-
-/// "QP 17 was created at mailbox.c:100, called by main at mailbox.c:300".
-std::string history_text(const described_event &event) {
+/// "QP 17 was created at mailbox.c:100 in connect, called at mailbox.c:300 in main".
+std::string history_text(const described_call &event) {
     if (event.location.empty())
         return wrapped(printable(event.description), INDENT);
     std::string text = event.description + " at " + event.location + " in " + event.frame.function;
     if (event.stack.size() > 1) {
         const source_frame caller = parse_frame(event.stack[1]);
-        text += ", called at " + location_of(caller, event.stack[1]) + " in " + caller.function;
+        text += ", called at " + location_of(event.stack[1]) + " in " + caller.function;
     }
     return wrapped(printable(text), INDENT);
 }
 
-json event_json(const described_event &event) {
+json event_json(const described_call &event) {
     json object = {{"description", event.description},
                    {"function", nullptr},
                    {"file", nullptr},
@@ -90,12 +52,12 @@ json event_json(const described_event &event) {
     return object;
 }
 
-json place_json(const described_event &event) {
+json place_json(const described_call &event) {
     json object = event_json(event);
     object.erase("description");
     object.erase("stack");
     object["source"] = json::array();
-    for (const described_event::source_line &line : event.source)
+    for (const described_call::source_line &line : event.source)
         object["source"].push_back({{"line", line.number}, {"text", line.text}});
     return object;
 }
@@ -108,7 +70,7 @@ std::string dump(const json &object) {
 
 std::vector<std::string> described_finding::frames() const {
     std::vector<std::string> all;
-    for (const described_event &event : events)
+    for (const described_call &event : events)
         all.insert(all.end(), event.stack.begin(), event.stack.end());
     return all;
 }
@@ -149,7 +111,7 @@ std::string as_text(const described_finding &shown) {
                        printable(shown.title + device) + "\n" + wrapped(kind.why, INDENT);
     if (!shown.events.empty())
         text += source_text(shown.events.back());
-    for (const described_event &event : shown.events)
+    for (const described_call &event : shown.events)
         text += history_text(event);
     return text + wrapped(std::string("fix: ") + kind.fix, INDENT) +
            "  suppress: " + printable(shown.suppression) + "\n";
@@ -163,7 +125,7 @@ std::string as_json(const described_finding &shown, const report_status &status)
                    {"place", nullptr},       {"events", json::array()}};
     if (!shown.events.empty())
         object["place"] = place_json(shown.events.back());
-    for (const described_event &event : shown.events)
+    for (const described_call &event : shown.events)
         object["events"].push_back(event_json(event));
     object["suppression"] = shown.suppression;
     object["place_number"] = status.place_number;

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "finding.hpp"
-#include "reports/source.hpp"
+#include "reports/described_call.hpp"
 
 #include <cstddef>
 #include <map>
@@ -13,24 +13,10 @@
 
 namespace coherdma::check {
 
-/// A call with its names and source lines.
-struct described_event {
-    struct source_line {
-        int number = 0;
-        std::string text;
-    };
-
-    std::string description;
-    std::vector<std::string> stack;  ///< frames of the program, innermost first
-    reports::source_frame frame;     ///< the innermost one
-    std::string location;            ///< "mailbox.c:160", "rping+0x2a57"; "": not known
-    std::vector<source_line> source; ///< up to three lines around it
-};
-
 struct described_finding {
     finding_kind kind = {};
     std::string device, title;
-    std::vector<described_event> events;
+    std::vector<reports::described_call> events;
     std::string suppression; ///< "cq-overflow:rxe0:main"
 
     /// Of all stacks.

@@ -25,7 +25,7 @@ void check_destroy(process_books &, const interposer::object &, findings &);
 /// Events of an object that is being destroyed, which the call waits for.
 void check_events(const known_object &, findings &);
 void check_reset(const known_qp &, findings &);
-/// handle: of no object that the books have. False: it is not known that there was one.
+/// handle: of no object in the books. False: nor of an object that was destroyed.
 bool check_destroyed(const process_books &, object_kind, const void *handle, const char *call,
                      findings &);
 /// This memory is about to be freed by the call.

@@ -4,11 +4,15 @@
 
 #include "rules.hpp"
 
+#include "reports/text.hpp"
+
 #include <algorithm>
 #include <map>
 
 namespace coherdma::check {
 namespace {
+
+using reports::count_of;
 
 /// Whether the device executes no request of the QP any more.
 bool is_stopped(const known_qp &qp) {
@@ -21,10 +25,6 @@ bool is_stopped(const known_qp &qp) {
 bool executes_sends(const known_qp &qp) {
     const ibv_qp_state state = query_state(qp);
     return (state == IBV_QPS_RTS || state == IBV_QPS_SQD) && !is_stopped(qp);
-}
-
-std::string count_of(std::size_t count, const char *noun) {
-    return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
 }
 
 /// Sends whose fate the program does not know.

@@ -4,20 +4,15 @@
 
 #include "rules.hpp"
 
-#include <array>
-#include <cstdio>
+#include "reports/text.hpp"
 
 namespace coherdma::check {
 namespace {
 
-std::string hex(std::uint64_t number) {
-    std::array<char, 24> text;
-    std::snprintf(text.data(), text.size(), "0x%llx", static_cast<unsigned long long>(number));
-    return text.data();
-}
+using reports::hex_number;
 
 std::string range_text(std::uint64_t begin, std::uint64_t end) {
-    return hex(begin) + ".." + hex(end);
+    return hex_number(begin) + ".." + hex_number(end);
 }
 
 /// Whether the device writes to the memory of the SGEs.
@@ -35,10 +30,10 @@ std::string post_of(const posted_request &request) {
 finding unknown_key(const process_books &books, const known_object &queue,
                     const posted_request &request, std::uint32_t lkey) {
     const auto rkey = books.mr_of_rkey.find({queue.context, lkey});
-    std::string title = "lkey " + hex(lkey) + " is of no MR of this device";
+    std::string title = "lkey " + hex_number(lkey) + " is of no MR of this device";
     if (rkey != books.mr_of_rkey.end())
-        title = hex(lkey) + " is the rkey of an MR; its lkey is " +
-                hex(books.mrs.at(rkey->second).lkey);
+        title = hex_number(lkey) + " is the rkey of an MR; its lkey is " +
+                hex_number(books.mrs.at(rkey->second).lkey);
     finding added = make_finding(finding_kind::LOCAL_KEY, queue, title, post_of(request));
     if (rkey != books.mr_of_rkey.end())
         added.events.insert(added.events.end() - 1,
@@ -46,8 +41,8 @@ finding unknown_key(const process_books &books, const known_object &queue,
                              .stack = books.mrs.at(rkey->second).creation});
     for (const auto &[handle, ended] : books.destroyed)
         if (ended.object.kind == object_kind::MR && ended.object.context == queue.context &&
-            ended.object.name == "MR " + hex(lkey)) {
-            added.title = "lkey " + hex(lkey) + " is of an MR that was deregistered";
+            ended.object.name == "MR " + hex_number(lkey)) {
+            added.title = "lkey " + hex_number(lkey) + " is of an MR that was deregistered";
             added.events.insert(added.events.end() - 1,
                                 {{.description = ended.object.name + " was registered",
                                   .stack = ended.object.creation},

@@ -2,7 +2,9 @@
 
 #include "text.hpp"
 
+#include <array>
 #include <cctype>
+#include <cstdio>
 #include <sstream>
 
 namespace coherdma::reports {
@@ -28,6 +30,16 @@ std::string printable(std::string_view text) {
         i += is_c1 ? 1 : 0;
     }
     return result;
+}
+
+std::string hex_number(std::uint64_t number) {
+    std::array<char, 24> text;
+    std::snprintf(text.data(), text.size(), "0x%llx", static_cast<unsigned long long>(number));
+    return text.data();
+}
+
+std::string count_of(std::size_t count, const char *noun) {
+    return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
 }
 
 std::string wrapped(const std::string &text, const std::string &indent) {

@@ -68,17 +68,6 @@ std::size_t first_with_source(const frame_list &stack) {
     return 0;
 }
 
-/// "mailbox.c:160" of "main (/src/mailbox.c:160)", "rping+0x12" of "main (/usr/bin/rping+0x12)".
-std::string location_of(const std::string &frame_text) {
-    const source_frame frame = parse_frame(frame_text);
-    if (!frame.file.empty())
-        return base_name(frame.file) + ":" + std::to_string(frame.line);
-    if (frame_text.find('/') == std::string::npos || !frame_text.ends_with(')'))
-        return "";
-    const std::string file = base_name(frame_text);
-    return file.substr(0, file.size() - 1);
-}
-
 /// The file and line as a compiler prints them: from the current folder, if they are in it.
 std::string path_of(const source_frame &frame) {
     std::error_code error;
@@ -95,18 +84,8 @@ std::string plain_name(const std::string &frame_text) {
     return name.substr(name.rfind(':') + 1);
 }
 
-void set_frame(described_place &place, std::size_t index, source_files &files) {
-    if (place.stack.empty())
-        return;
-    place.frame = parse_frame(place.stack[index]);
-    place.location = location_of(place.stack[index]);
-    for (int line = place.frame.line - 1; line <= place.frame.line + 1; ++line)
-        if (files.has_line(place.frame.file, line))
-            place.source.push_back({line, files.line(place.frame.file, line)});
-}
-
 /// "the completion polled at mailbox.c:160 in transfer()"
-std::string sentence_of(const described_place &place, std::size_t frame_index) {
+std::string sentence_of(const described_call &place, std::size_t frame_index) {
     std::string text = place.description;
     if (!place.location.empty())
         text += " at " + place.location;
@@ -117,7 +96,7 @@ std::string sentence_of(const described_place &place, std::size_t frame_index) {
 
 /// "between A and B", "after A", "before B".
 std::string interval_of(const advice &given, naming_frames index) {
-    const described_place &after = given.after, &before = given.before;
+    const described_call &after = given.after, &before = given.before;
     const std::string first = sentence_of(after, index.after),
                       second = sentence_of(before, index.before);
     if (first.empty() || second.empty())
@@ -250,7 +229,7 @@ advice make_advice(const finding &finding, source_files &files) {
     set_frame(given.after, index.after, files);
     set_frame(given.before, index.before, files);
     given.interval = interval_of(given, index);
-    const described_place &place =
+    const described_call &place =
         &insertion_stack(finding) == &finding.after.stack ? given.after : given.before;
     given.frame = place.frame;
     given.path = place.frame.file.empty() ? place.location : path_of(place.frame);

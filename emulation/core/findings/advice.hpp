@@ -6,29 +6,16 @@
 #pragma once
 
 #include "finding_log.hpp"
-#include "reports/source.hpp"
+#include "reports/described_call.hpp"
 
 #include <string>
 #include <vector>
 
 namespace coherdma::emulation {
 
+using reports::described_call;
 using reports::source_files;
 using reports::source_frame;
-
-/// A call of the program, or another moment that is only known by words.
-struct described_place {
-    struct source_line {
-        int number = 0;
-        std::string text;
-    };
-
-    std::string description;         ///< "the completion polled"; "": not known
-    std::vector<std::string> stack;  ///< "": no call of this process
-    source_frame frame;              ///< the one of the stack that names the place
-    std::string location;            ///< "mailbox.c:160", "rping+0x2a57"; "": not known
-    std::vector<source_line> source; ///< up to three lines around it
-};
 
 struct advice {
     /// "coherdma_sync_after_write(device, &range, 1)"; "": no call is missing.
@@ -36,7 +23,7 @@ struct advice {
     std::string path;     ///< where to insert it: "examples/mailbox.c:160"; "": not known
     source_frame frame;   ///< the same
     std::string interval; ///< "between the completion polled at mailbox.c:160 and the sync at ..."
-    described_place after, before;
+    described_call after, before;
     std::string region_name; ///< "inbox", "inbox = reg_letter(pd, size) (mailbox.c:139)"; or ""
     std::string suppression; ///< "stale:rxe0:transfer"
 

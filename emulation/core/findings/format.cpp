@@ -5,10 +5,8 @@
 #include "event_history.hpp"
 #include "reports/text.hpp"
 
-#include <cctype>
 #include <cstdio>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <unistd.h>
 
 namespace coherdma::emulation {
@@ -72,12 +70,6 @@ const char *describe(finding_doubt doubt) noexcept {
     return "?";
 }
 
-std::string hex_number(std::uintptr_t number) {
-    std::array<char, 32> text;
-    std::snprintf(text.data(), text.size(), "%#zx", static_cast<std::size_t>(number));
-    return text.data();
-}
-
 std::string hex_bytes(const byte_vector &bytes, const char *separator) {
     std::string text;
     for (const unsigned char byte : bytes) {
@@ -113,20 +105,6 @@ std::string access_text(const char *name, const std::string &text,
     return result;
 }
 
-/// The lines of source around a call, with a mark at the call.
-std::string source_text(const described_place &place) {
-    constexpr std::size_t MAX_LENGTH = 70;
-    std::string text;
-    for (const described_place::source_line &line : place.source) {
-        std::array<char, 128> row;
-        std::snprintf(row.data(), row.size(), "  %c%5d  %.*s\n",
-                      line.number == place.frame.line ? '>' : ' ', line.number,
-                      static_cast<int>(MAX_LENGTH), printable(line.text).c_str());
-        text += row.data();
-    }
-    return text;
-}
-
 /// Which call to insert, and where. "" if no call is missing.
 std::string advice_text(const advice &given) {
     if (given.call.empty())
@@ -146,14 +124,14 @@ json frame_json(const source_frame &frame) {
     return {{"function", frame.function}, {"file", frame.file}, {"line", frame.line}};
 }
 
-json place_json(const described_place &place) {
+json place_json(const described_call &place) {
     if (place.description.empty())
         return nullptr;
     json object = {{"description", place.description}};
     object.update(frame_json(place.frame));
     object["stack"] = place.stack;
     object["source"] = json::array();
-    for (const described_place::source_line &line : place.source)
+    for (const described_call::source_line &line : place.source)
         object["source"].push_back({{"line", line.number}, {"text", line.text}});
     return object;
 }

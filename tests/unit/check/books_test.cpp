@@ -6,7 +6,13 @@
 #include "check/rules.hpp"
 
 #include <array>
+#include <cerrno>
 #include <cstring>
+
+/// libibverbs' would ask the device.
+extern "C" int ibv_query_qp(ibv_qp *, ibv_qp_attr *, int, ibv_qp_init_attr *) {
+    return ENOSYS;
+}
 
 namespace {
 
@@ -220,6 +226,19 @@ void destroyed_object_is_known_until_its_address_is_used(void **) {
     assert_false(check_destroyed(f.books, object_kind::CQ, &f.cq, "ibv_poll_cq", results));
 }
 
+void qp_at_the_address_of_another_has_no_requests_of_it(void **) {
+    fixture f;
+    f.register_memory(IBV_ACCESS_LOCAL_WRITE);
+    posted_request read = READ;
+    read.memory = {{.mr = f.mr_object().number}};
+    f.books.add_request(f.books.qps.at(&f.qp), ++f.last_request, read);
+    assert_int_equal(f.books.find_cq(&f.cq)->num_expected, 1);
+    f.qp.send_cq = f.qp.recv_cq = &f.cq;
+    f.books.add(f.object_of(object_kind::QP, &f.qp, 50));
+    assert_int_equal(f.books.find_cq(&f.cq)->num_expected, 0);
+    assert_int_equal(f.books.mrs.at(f.mr_object().number).num_requests, 0);
+}
+
 void late_end_of_a_replaced_object_keeps_the_new_one(void **) {
     fixture f;
     f.books.add(f.object_of(object_kind::CQ, &f.cq, 9));
@@ -241,6 +260,7 @@ int main() {
         cmocka_unit_test(resized_cq_does_not_overflow),
         cmocka_unit_test(send_queue_without_signal_is_stuck),
         cmocka_unit_test(destroyed_object_is_known_until_its_address_is_used),
+        cmocka_unit_test(qp_at_the_address_of_another_has_no_requests_of_it),
         cmocka_unit_test(late_end_of_a_replaced_object_keeps_the_new_one),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);

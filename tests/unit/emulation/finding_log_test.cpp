@@ -4,6 +4,8 @@
 
 #include "sample_finding.hpp"
 
+#include "../captured_stderr.hpp"
+
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -13,30 +15,6 @@
 using namespace emulation_test;
 
 namespace {
-
-/// Runs the function in a child; returns what it prints on stderr.
-template <typename function_type>
-std::string captured_stderr(const function_type &function) {
-    int fds[2];
-    assert_int_equal(pipe(fds), 0);
-    const pid_t child = fork();
-    if (child == 0) {
-        dup2(fds[1], STDERR_FILENO);
-        close(fds[0]);
-        function();
-        _exit(0);
-    }
-    close(fds[1]);
-    std::string text;
-    std::array<char, 4096> buf;
-    for (ssize_t length; (length = read(fds[0], buf.data(), buf.size())) > 0;)
-        text.append(buf.data(), static_cast<std::size_t>(length));
-    close(fds[0]);
-    int status = 0;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
-    return text;
-}
 
 void findings_of_one_site_are_limited(void **) {
     const temp_file log_file;

@@ -17,14 +17,17 @@ namespace check_corpus {
 
 namespace {
 
-/// Interrupts the system calls of the thread that makes it, after some time and until it is
-/// destroyed.
+/// Interrupts the system calls of the thread that makes it, after the time that the checker waits
+/// and until it is destroyed.
 class interrupter {
     std::atomic<bool> stopped_ = false;
     std::thread thread_;
 
   public:
-    interrupter() {
+    /// is_needed: if not, it does nothing.
+    explicit interrupter(bool is_needed) {
+        if (!is_needed)
+            return;
         struct sigaction action {};
         action.sa_handler = [](int) {
         };
@@ -42,7 +45,8 @@ class interrupter {
     interrupter &operator=(const interrupter &) = delete;
     ~interrupter() {
         stopped_ = true;
-        thread_.join();
+        if (thread_.joinable())
+            thread_.join();
     }
 };
 
@@ -57,9 +61,7 @@ void wait_unarmed(const target &target, bool corrected) {
     if (corrected)
         arm(local.send_cq);
     link.send_message();
-    std::optional<interrupter> limit;
-    if (!corrected)
-        limit.emplace();
+    const interrupter limit(!corrected);
     ibv_cq *cq = nullptr;
     void *context = nullptr;
     if (ibv_get_cq_event(local.channel, &cq, &context) == 0) // wrong: endless-wait
@@ -77,7 +79,7 @@ void wait_twice_armed_once(const target &target, bool corrected) {
     for (int i = 0; i < 2; ++i) {
         link.send_message();
         if (i == 1 && !corrected)
-            limit.emplace();
+            limit.emplace(!corrected);
         ibv_cq *cq = nullptr;
         void *context = nullptr;
         if (ibv_get_cq_event(local.channel, &cq, &context) == 0) // wrong: endless-wait
@@ -96,9 +98,7 @@ void wait_for_other_channel(const target &target, bool corrected) {
     const endpoint &local = link.responder;
     arm(corrected ? local.recv_cq : link.requester.send_cq);
     link.send_message();
-    std::optional<interrupter> limit;
-    if (!corrected)
-        limit.emplace();
+    const interrupter limit(!corrected);
     ibv_cq *cq = nullptr;
     void *context = nullptr;
     if (ibv_get_cq_event(local.channel, &cq, &context) == 0) // wrong: endless-wait
@@ -117,9 +117,7 @@ void armed_after_completion(const target &target, bool corrected) {
     arm(local.send_cq);
     if (corrected && ibv_poll_cq(local.send_cq, 1, &wc) == 1)
         return;
-    std::optional<interrupter> limit;
-    if (!corrected)
-        limit.emplace();
+    const interrupter limit(!corrected);
     ibv_cq *cq = nullptr;
     void *context = nullptr;
     if (ibv_get_cq_event(local.channel, &cq, &context) == 0) // wrong: missed-completion
@@ -155,9 +153,7 @@ void two_armed_one_polled(const target &target, bool corrected) {
         throw failure("a completion too many");
     if (corrected && ibv_poll_cq(local.recv_cq, 1, &wc) == 1)
         return;
-    std::optional<interrupter> limit;
-    if (!corrected)
-        limit.emplace();
+    const interrupter limit(!corrected);
     ibv_cq *cq = nullptr;
     void *context = nullptr;
     if (ibv_get_cq_event(local.channel, &cq, &context) == 0) // wrong: missed-completion
@@ -182,9 +178,7 @@ void armed_after_empty_poll(const target &target, bool corrected) {
         ibv_end_poll(cq_ex);
         return;
     }
-    std::optional<interrupter> limit;
-    if (!corrected)
-        limit.emplace();
+    const interrupter limit(!corrected);
     ibv_cq *cq = nullptr;
     void *context = nullptr;
     if (ibv_get_cq_event(local.channel, &cq, &context) == 0) // wrong: missed-completion
