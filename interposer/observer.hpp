@@ -157,10 +157,9 @@ class observer {
 
     /// Whether before_free() is to be called. Asked once, when the program's calls are redirected.
     virtual bool wants_memory_events() { return false; }
-    /// The program frees or unmaps this memory, by "free", "realloc", "munmap", "mremap"
-    /// or "mmap": the
-    /// memory is not accessed, as it may be freed already. May come on threads that hold any lock
-    /// of the program.
+    /// The program is about to free or unmap this memory, by the call "free", "munmap" or "mmap",
+    /// or may move it by "realloc" or "mremap". May come on threads that hold any lock of the
+    /// program.
     virtual void before_free(const void *addr, std::size_t length, const char *call) {
         static_cast<void>(addr), static_cast<void>(length), static_cast<void>(call);
     }
