@@ -447,7 +447,8 @@ class BuildInto(InPrefix):
         with open(compiler, "w", encoding="ascii") as file:
             file.write(
                 f'#!/bin/sh\n[ "$*" != -print-file-name=libc.a ] || exec echo {library}\n'
-                f'exec {shutil.which("gcc")} "$@"\n'
+                f"export PATH='{os.environ['PATH']}'\n"  # ccache runs the next gcc of it
+                'exec gcc "$@"\n'
             )
         os.chmod(compiler, 0o755)
         path = f"{tools}:{os.environ['PATH']}"
