@@ -99,7 +99,17 @@ known_qp describe_qp(const interposer::object &object) {
     return known;
 }
 
+memory_use use_of(const posted_request &request) noexcept {
+    return is_written(request) ? memory_use::TARGET : memory_use::SOURCE;
+}
+
 } // namespace
+
+bool is_written(const posted_request &request) noexcept {
+    return request.is_receive || request.opcode == IBV_WR_RDMA_READ ||
+           request.opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
+           request.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+}
 
 known_qp *process_books::find_qp(const void *handle) noexcept {
     return find_in(qps, handle);
@@ -252,9 +262,11 @@ void process_books::arm(const ibv_cq &cq, const stack_trace &stack) {
 }
 
 void process_books::drop_requests(known_qp &qp) noexcept {
-    for (const request_map *const requests : {&qp.sends, &qp.receives})
-        for (const auto &[number, request] : *requests)
+    for (request_map *const requests : {&qp.sends, &qp.receives})
+        for (auto &[number, request] : *requests) {
             count(qp, request, -1);
+            return_memory(request);
+        }
     qp.sends.clear();
     qp.receives.clear();
 }
@@ -307,9 +319,28 @@ void process_books::end_context(const ibv_context *context) noexcept {
 }
 
 void process_books::drop_requests(known_srq &srq) noexcept {
-    for (const auto &[number, request] : srq.receives)
+    for (auto &[number, request] : srq.receives) {
         count_mrs(request, -1);
+        return_memory(request);
+    }
     srq.receives.clear();
+}
+
+void process_books::take_memory(const posted_request &request) {
+    if (!owned.is_started())
+        return;
+    for (const named_memory &named : request.memory)
+        if (named.begin != 0)
+            owned.take(named.begin, named.end, use_of(request), named.can_protect);
+}
+
+void process_books::return_memory(posted_request &request) noexcept {
+    if (!owned.is_started() || std::exchange(request.is_returned, true))
+        return;
+    for (const named_memory &named : request.memory)
+        if (named.begin != 0)
+            owned.give_back(named.begin, named.end, use_of(request), named.can_protect);
+    request.source.reset();
 }
 
 void process_books::count_mrs(const posted_request &request, int change) noexcept {
@@ -359,6 +390,7 @@ const posted_request &process_books::add_request(known_qp &qp, std::uint64_t num
     }
     const posted_request &kept = requests.emplace(number, std::move(added)).first->second;
     count(qp, kept, 1);
+    take_memory(kept);
     return kept;
 }
 
@@ -366,6 +398,7 @@ const posted_request &process_books::add_request(known_srq &srq, std::uint64_t n
                                                  posted_request added) {
     const posted_request &kept = srq.receives.emplace(number, std::move(added)).first->second;
     count_mrs(kept, 1);
+    take_memory(kept);
     return kept;
 }
 
@@ -375,6 +408,7 @@ void process_books::remove_request(known_qp &qp, std::uint64_t number, bool is_r
     if (it == requests.end())
         return;
     count(qp, it->second, -1);
+    return_memory(it->second);
     requests.erase(it);
 }
 
@@ -383,6 +417,7 @@ void process_books::remove_request(known_srq &srq, std::uint64_t number) noexcep
     if (it == srq.receives.end())
         return;
     count_mrs(it->second, -1);
+    return_memory(it->second);
     srq.receives.erase(it);
 }
 

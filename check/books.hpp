@@ -4,6 +4,7 @@
 #pragma once
 
 #include "interposer/observer.hpp"
+#include "owned_memory.hpp"
 #include "reports/stack_trace.hpp"
 
 #include <chrono>
@@ -11,6 +12,7 @@
 #include <cstdint>
 #include <infiniband/verbs.h>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
@@ -50,6 +52,13 @@ struct known_mr : known_object {
 struct named_memory {
     object_number mr = 0;
     std::uintptr_t begin = 0, end = 0; ///< memory of the program; 0: it is none
+    bool can_protect = false; ///< the device has pinned it, and the program can write to it
+};
+
+/// The memory that the device reads for a request.
+struct source_copy {
+    std::vector<std::byte> bytes; ///< that it had when the request was posted
+    stack_trace change;           ///< the access that wrote to it, if that is known
 };
 
 /// A request that was posted and whose completion the program has not polled.
@@ -60,7 +69,11 @@ struct posted_request {
     bool is_signaled = true;
     std::vector<named_memory> memory = {}; ///< that its SGEs name
     stack_trace stack = {};
+    bool is_returned = false; ///< its memory: the program knows that the device has executed it
+    std::shared_ptr<source_copy> source = {}; ///< nullptr: it is not compared
 };
+/// Whether the device writes to the memory that it names.
+bool is_written(const posted_request &) noexcept;
 /// By the numbers of the requests: in the order in which they were posted.
 using request_map = std::map<std::uint64_t, posted_request>;
 
@@ -133,19 +146,17 @@ struct process_books {
     std::map<std::thread::id, endless_wait> waits;
     bool are_waits_watched = false; ///< by a thread
 
+    owned_memory owned; ///< by the device
+
     /// Calls func(object of its queue, request) for each outstanding request, until it returns
     /// true.
     template <class function>
     void for_each_request(function func) const {
-        for (const auto &[handle, qp] : qps)
-            for (const request_map *const requests : {&qp.sends, &qp.receives})
-                for (const auto &[number, request] : *requests)
-                    if (func(qp, request))
-                        return;
-        for (const auto &[handle, srq] : srqs)
-            for (const auto &[number, request] : srq.receives)
-                if (func(srq, request))
-                    return;
+        visit_requests(*this, func);
+    }
+    template <class function>
+    void for_each_request(function func) {
+        visit_requests(*this, func);
     }
 
     /// nullptr: there is none.
@@ -170,14 +181,30 @@ struct process_books {
 
     const posted_request &add_request(known_qp &, std::uint64_t number, posted_request);
     const posted_request &add_request(known_srq &, std::uint64_t number, posted_request);
+    /// The program may use the memory of the request again.
+    void return_memory(posted_request &) noexcept;
     /// Nothing, if the queue does not have it any more.
     void remove_request(known_qp &, std::uint64_t number, bool is_receive) noexcept;
     void remove_request(known_srq &, std::uint64_t number) noexcept;
 
   private:
+    template <class books_type, class function>
+    static void visit_requests(books_type &books, function func) {
+        for (auto &[handle, qp] : books.qps)
+            for (auto *const requests : {&qp.sends, &qp.receives})
+                for (auto &[number, request] : *requests)
+                    if (func(qp, request))
+                        return;
+        for (auto &[handle, srq] : books.srqs)
+            for (auto &[number, request] : srq.receives)
+                if (func(srq, request))
+                    return;
+    }
     void index_keys(const known_mr &);
     void forget_keys(const known_mr &) noexcept;
     void drop_requests(known_srq &) noexcept;
+    /// The device may use the memory of the request, until return_memory().
+    void take_memory(const posted_request &);
     void count_mrs(const posted_request &, int change) noexcept;
     void end_context(const ibv_context *) noexcept;
     void add_busy(known_mr &) noexcept;

@@ -161,6 +161,41 @@ constexpr std::array<kind_description, NUM_KINDS> KINDS = {{
             "PDs hide it.",
      .fix = "Register the memory in the PD of the QP. With librdmacm, a QP created without a PD "
             "has that of its rdma_cm_id: id->pd."},
+    {.name = "source-changed",
+     .level = ERROR,
+     .summary = "the data of a request were changed before its completion",
+     .why =
+         "From the post of a Send, RDMA Write or atomic until its completion, the device may read "
+         "the memory at any time, and again to repeat a lost packet (InfiniBand specification, "
+         "volume 1, chapter 10: the consumer must not modify the buffers of a work request "
+         "before its completion is retrieved). What the peer gets then are the former bytes, "
+         "the new ones, or a mixture. Only IBV_SEND_INLINE copies the data in the call "
+         "(ibv_post_send(3)).",
+     .fix = "Change the buffer when the completion of this request, or of a later one of the same "
+            "send queue, was polled; use several buffers in turn, or IBV_SEND_INLINE for small "
+            "messages."},
+    {.name = "early-access",
+     .level = ERROR,
+     .summary = "the program used memory of a receive or Read before its completion",
+     .why = "From the post of a receive, RDMA Read or atomic until its completion, the device may "
+            "write to the memory at any time and in any order (InfiniBand specification, volume "
+            "1, chapter 10: the buffers of a work request belong to the device until its "
+            "completion is retrieved). What is read before may be old, new or a mixture, even if "
+            "the last byte is the new one; what is written before may be overwritten.",
+     .fix =
+         "Poll the completion first, and compare its status with IBV_WC_SUCCESS. Prepare a buffer "
+         "before it is posted."},
+    {.name = "overlap",
+     .level = WARNING,
+     .summary = "two requests that are not complete use the same memory, and one writes to it",
+     .why =
+         "The order in which the device reads and writes the memory of different requests is not "
+         "defined before their completions, not even in one queue (InfiniBand specification, "
+         "volume 1, chapter 10: buffers belong to a work request until its completion). Of two "
+         "receives or Reads with one buffer, the second may overwrite the data of the first "
+         "before the program has seen them; a Send may carry what is just being received.",
+     .fix = "Give each outstanding request memory that no other one has; it is no mistake where "
+            "the data do not matter, as in a benchmark."},
     {.name = "leaked",
      .level = WARNING,
      .summary = "objects were not destroyed when the process ended",

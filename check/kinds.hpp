@@ -32,9 +32,12 @@ enum class finding_kind : unsigned char {
     LOCAL_RANGE,
     LOCAL_ACCESS,
     LOCAL_PD,
+    SOURCE_CHANGED,
+    EARLY_ACCESS,
+    OVERLAP,
     LEAKED,
 };
-inline constexpr std::size_t NUM_KINDS = 16;
+inline constexpr std::size_t NUM_KINDS = 19;
 
 inline constexpr std::array<finding_kind, NUM_KINDS> ALL_KINDS = [] {
     std::array<finding_kind, NUM_KINDS> kinds{};

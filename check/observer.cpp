@@ -84,11 +84,17 @@ class check_observer final : public observer {
     }
 
     ibv_mr *reg_mr(const registration &asked, registrar &next) override {
+        if (asked.kind == memory_kind::PROGRAM)
+            open_pages(asked.addr, asked.length);
         ibv_mr *const mr = next.reg_mr(asked);
         last_registration = asked;
         if (mr != nullptr && asked.kind == memory_kind::PROGRAM)
             add_bounds(asked.addr, asked.length);
         return mr;
+    }
+    int before_rereg_mr(const ibv_mr &, int) override {
+        open_pages(nullptr, UINTPTR_MAX); // it is not known which memory comes
+        return 0;
     }
     void on_rereg_mr(ibv_mr &mr, int flags, int access) override {
         with_books([&](locked_books &locked) { locked.books.change_mr(mr, flags, access); });
@@ -184,6 +190,7 @@ class check_observer final : public observer {
         if (all_registered.overlap(begin, begin + length))
             with_books([&](locked_books &locked) {
                 check_free(locked.books, begin, begin + length, call, locked.results);
+                forget_memory(locked.books, begin, begin + length);
             });
     }
 
@@ -199,6 +206,12 @@ class check_observer final : public observer {
         }
     }
 
+    /// The kernel is about to pin this memory, and cannot while it is protected.
+    static void open_pages(const void *addr, std::size_t length) noexcept {
+        const auto begin = reinterpret_cast<std::uintptr_t>(addr);
+        const std::uintptr_t end = length < UINTPTR_MAX - begin ? begin + length : UINTPTR_MAX;
+        with_books([&](locked_books &locked) { locked.books.owned.pages().forget(begin, end); });
+    }
     static void add_bounds(const void *addr, std::size_t length) noexcept {
         const auto begin = reinterpret_cast<std::uintptr_t>(addr);
         const std::uintptr_t end = begin + length;

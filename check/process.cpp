@@ -12,16 +12,70 @@
 #include <stdio_ext.h>
 #include <system_error>
 #include <unistd.h>
+#include <utility>
 
 namespace coherdma::check {
 namespace {
 
 std::mutex start_mutex;
 
+/// Of the page guard.
+bool handle_access(const refused_access &access) noexcept {
+    if (!all_registered.overlap(access.addr, access.addr + 1))
+        return false;
+    if (checking_scope::is_active()) { // this thread may hold the mutex of the books
+        page_guard::open(access.addr, access.addr + 1);
+        return true;
+    }
+    bool is_protected = false;
+    with_books([&](locked_books &locked) {
+        is_protected = check_access(locked.books, access, locked.results);
+    });
+    return is_protected;
+}
+
+/// In a child of fork(), nothing is protected. Between these handlers no other thread changes what
+/// is.
+class fork_handlers {
+  public:
+    static void install(process_check &process) noexcept {
+        static bool is_installed = false; // a child has those of its parent
+        checked_ = &process;
+        if (!std::exchange(is_installed, true))
+            pthread_atfork(lock, unlock, unlock_in_child);
+    }
+
+  private:
+    static void lock() noexcept {
+        is_locked_ = !checking_scope::is_active(); // else this thread may hold it
+        if (is_locked_)
+            checked_->mutex.lock();
+    }
+    static void unlock() noexcept {
+        if (is_locked_)
+            checked_->mutex.unlock();
+    }
+    static void unlock_in_child() noexcept {
+        if (is_locked_)
+            checked_->books.owned.pages().forget(0, UINTPTR_MAX);
+        unlock();
+    }
+
+    static inline process_check *checked_ = nullptr;
+    static inline thread_local bool is_locked_ = false;
+};
+
+void start_ownership(process_check &process) {
+    process.books.owned.start(handle_access);
+    fork_handlers::install(process);
+}
+
 /// Writes the summary; ends the process if the settings have a status for findings.
 void report_end(process_check &process) {
     if (process.config.report_leaks)
         with_books([](locked_books &locked) { find_leaks(locked.books, locked.results); });
+    // What runs after this may use memory of requests.
+    with_books([](locked_books &locked) { locked.books.owned.forget(0, UINTPTR_MAX); });
     const checking_scope scope;
     const std::size_t num_findings = process.log.write_summary();
     if (num_findings == 0 || process.config.exit_status == 0)
@@ -53,21 +107,9 @@ void report_at_quick_exit() noexcept {
 /// much of it. Coroutines have other stacks, which are small.
 bool has_room_on_stack() noexcept {
     constexpr std::uintptr_t NEEDED = 256 << 10;
-    // Once per thread: that of the first thread is read from a file.
-    [[gnu::tls_model("initial-exec")]] static thread_local std::uintptr_t begin = 0, end = 0;
-    if (end == 0) {
-        pthread_attr_t attr;
-        void *addr = nullptr;
-        std::size_t size = 0;
-        if (pthread_getattr_np(pthread_self(), &attr) != 0)
-            return false;
-        pthread_attr_getstack(&attr, &addr, &size);
-        pthread_attr_destroy(&attr);
-        begin = reinterpret_cast<std::uintptr_t>(addr);
-        end = begin + size;
-    }
+    const stack_bounds stack = bounds_of_stack();
     const auto current = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
-    return current > begin && current < end && current - begin >= NEEDED;
+    return current > stack.begin && current < stack.end && current - stack.begin >= NEEDED;
 }
 
 void report_all(report_log &log, const findings &results) noexcept {
@@ -121,8 +163,11 @@ void start_check() {
         return;
     static const bool has_handler = std::at_quick_exit(report_at_quick_exit) == 0;
     static_cast<void>(has_handler);
+    auto *const process = new process_check(read_settings());
+    if (process->config.ownership)
+        start_ownership(*process);
     // Release: a thread that sees it sees its members.
-    current_check.store(new process_check(read_settings()), std::memory_order_release);
+    current_check.store(process, std::memory_order_release);
 }
 
 void reset_check_after_fork() noexcept {

@@ -7,12 +7,11 @@
 #include "report_log.hpp"
 #include "rules.hpp"
 #include "settings.hpp"
+#include "threads.hpp"
 
 #include <atomic>
-#include <csignal>
 #include <mutex>
 #include <new>
-#include <thread>
 
 namespace coherdma::check {
 
@@ -49,38 +48,6 @@ void start_check();
 /// In a child of fork(): the parent's threads may hold its mutexes. What the child opens is checked
 /// by its own books.
 void reset_check_after_fork() noexcept;
-
-/// While one exists, this thread is in the checker: it may hold its mutexes. What it frees then,
-/// and what a signal handler of the program calls that interrupts it, is not checked.
-class checking_scope {
-  public:
-    checking_scope() noexcept { ++depth; }
-    ~checking_scope() { --depth; }
-    checking_scope(const checking_scope &) = delete;
-    checking_scope &operator=(const checking_scope &) = delete;
-
-    static bool is_active() noexcept { return depth != 0; }
-
-  private:
-    // initial-exec: free() must not allocate it.
-    [[gnu::tls_model("initial-exec")]] static inline thread_local unsigned depth = 0;
-};
-
-/// A thread of the checker, which handles no signals of the program. Throws std::system_error.
-template <class function>
-std::thread start_thread(function func) {
-    sigset_t all, old;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    try {
-        std::thread started(func);
-        pthread_sigmask(SIG_SETMASK, &old, nullptr);
-        return started;
-    } catch (...) {
-        pthread_sigmask(SIG_SETMASK, &old, nullptr);
-        throw;
-    }
-}
 
 /// A look at the books, with the findings that are reported when they are not locked any more.
 class locked_books {

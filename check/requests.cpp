@@ -51,6 +51,35 @@ std::span<const ibv_sge> readable(std::span<const ibv_sge> sges, std::size_t max
     return sges.size() <= max_sges ? sges : std::span<const ibv_sge>{};
 }
 
+void check_ownership(locked_books &locked, const known_object &queue, posted_request &posted) {
+    if (!locked.books.owned.is_started())
+        return;
+    check_overlap(locked.books, queue, posted, locked.results);
+    copy_source(posted);
+}
+
+/// The program learns that the device has executed it.
+void complete_request(locked_books &locked, const request &completed, bool is_success) {
+    known_qp *const qp = locked.books.find_qp(completed.queue);
+    if (qp != nullptr && is_success && !completed.is_receive) {
+        const auto it = qp->sends.find(completed.number);
+        if (it != qp->sends.end())
+            check_source(*qp, it->second, locked.results);
+    }
+    remove_request(locked.books, completed);
+}
+
+/// The peer has answered: it has what was sent before.
+void note_answer(locked_books &locked, known_qp &qp) {
+    if (locked.books.owned.is_started())
+        for (auto it = qp.sends.upper_bound(qp.answered_send); it != qp.sends.end(); ++it) {
+            check_source(qp, it->second, locked.results);
+            if (!is_written(it->second))
+                locked.books.return_memory(it->second);
+        }
+    qp.answered_send = qp.last_send;
+}
+
 } // namespace
 
 void add_request(const request &added, std::span<const ibv_sge> sges) {
@@ -62,12 +91,14 @@ void add_request(const request &added, std::span<const ibv_sge> sges) {
                 added.is_receive ? qp->max_receive_sges : qp->max_send_sges;
             posted.memory = check_sges(books, *qp, qp->pd_handle, posted, readable(sges, max_sges),
                                        locked.results);
+            check_ownership(locked, *qp, posted);
             check_after_failure(*qp, posted, locked.results);
             const posted_request &kept = books.add_request(*qp, added.number, std::move(posted));
             check_capacity(books, *qp, kept, locked.results);
         } else if (known_srq *const srq = books.find_srq(added.queue)) {
             posted.memory = check_sges(books, *srq, srq->pd_handle, posted,
                                        readable(sges, srq->max_sges), locked.results);
+            check_ownership(locked, *srq, posted);
             const posted_request &kept = books.add_request(*srq, added.number, std::move(posted));
             check_srq_capacity(books, *srq, kept, locked.results);
         }
@@ -102,13 +133,14 @@ void note_completion(const interposer::completion &polled) {
         return;
     bool fill = false;
     with_books([&](locked_books &locked) {
-        remove_request(locked.books, *polled.completed);
+        const bool is_success = polled.wc.status == IBV_WC_SUCCESS;
         for (const request &silent : polled.silent)
-            remove_request(locked.books, silent);
-        if (polled.wc.status == IBV_WC_SUCCESS) {
+            complete_request(locked, silent, is_success);
+        complete_request(locked, *polled.completed, is_success);
+        if (is_success) {
             known_qp *const qp = locked.books.find_qp(polled.completed->queue);
             if (qp != nullptr && polled.completed->is_receive)
-                qp->answered_send = qp->last_send;
+                note_answer(locked, *qp);
             return;
         }
         note_failure(locked.books, *polled.completed, polled.wc.status);

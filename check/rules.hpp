@@ -21,6 +21,8 @@ finding make_finding(finding_kind, const known_object &, std::string title,
 // Objects (rules_of_objects.cpp)
 /// The state that the device says; what the books have, if it does not.
 ibv_qp_state query_state(const known_qp &);
+/// Whether the device may still execute a request of this queue. Asks the device.
+bool may_execute(const known_object &queue);
 void check_destroy(process_books &, const interposer::object &, findings &);
 /// Events of an object that is being destroyed, which the call waits for.
 void check_events(const known_object &, findings &);
@@ -47,6 +49,19 @@ void check_after_failure(known_qp &, const posted_request &, findings &);
 void check_srq_capacity(process_books &, const known_srq &, const posted_request &, findings &);
 /// When it has.
 void check_capacity(process_books &, known_qp &, const posted_request &, findings &);
+
+// Memory of requests (rules_of_ownership.cpp)
+/// Before the device has the request: so that check_source() can compare.
+void copy_source(posted_request &);
+/// When the program learns that the device has executed it.
+void check_source(const known_object &queue, const posted_request &, findings &);
+/// Of a request that is about to be posted.
+void check_overlap(const process_books &, const known_object &queue, const posted_request &,
+                   findings &);
+/// By the CPU. The memory can be accessed then. False: it is not protected.
+bool check_access(process_books &, const refused_access &, findings &);
+/// It is about to be freed, or replaced.
+void forget_memory(process_books &, std::uintptr_t begin, std::uintptr_t end);
 
 // Events (rules_of_events.cpp)
 /// Whether no CQ of the channel is armed: no event can come.

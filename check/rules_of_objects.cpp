@@ -50,11 +50,6 @@ void check_outstanding(const known_qp &qp, const std::string &verb, findings &re
     result.push_back(std::move(added));
 }
 
-/// Whether the device may still execute a request of this queue.
-bool may_execute(const known_object &queue) {
-    return queue.kind != object_kind::QP || !is_stopped(static_cast<const known_qp &>(queue));
-}
-
 /// An outstanding request that the device may still execute, and that names memory for which
 /// is_named(memory) is true.
 struct pending_use {
@@ -92,6 +87,10 @@ void check_mr(const process_books &books, const known_mr &mr, findings &result) 
 }
 
 } // namespace
+
+bool may_execute(const known_object &queue) {
+    return queue.kind != object_kind::QP || !is_stopped(static_cast<const known_qp &>(queue));
+}
 
 void check_events(const known_object &object, findings &result) {
     if (object.num_unacknowledged == 0)

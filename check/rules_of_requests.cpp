@@ -15,13 +15,6 @@ std::string range_text(std::uint64_t begin, std::uint64_t end) {
     return hex_number(begin) + ".." + hex_number(end);
 }
 
-/// Whether the device writes to the memory of the SGEs.
-bool is_written(const posted_request &request) noexcept {
-    return request.is_receive || request.opcode == IBV_WR_RDMA_READ ||
-           request.opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
-           request.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
-}
-
 std::string post_of(const posted_request &request) {
     return describe_request(request) + ", is posted";
 }
@@ -53,6 +46,11 @@ finding unknown_key(const process_books &books, const known_object &queue,
     return added;
 }
 
+bool is_within(const known_mr &mr, const ibv_sge &sge) noexcept {
+    const std::uint64_t end = sge.addr + sge.length;
+    return mr.end == 0 || (sge.addr >= mr.begin && end <= mr.end && end >= sge.addr);
+}
+
 void check_sge(const known_object &queue, std::uint32_t pd_handle, const posted_request &request,
                const known_mr &mr, const ibv_sge &sge, findings &result) {
     const auto add = [&](finding_kind kind, const std::string &title) {
@@ -62,7 +60,7 @@ void check_sge(const known_object &queue, std::uint32_t pd_handle, const posted_
         result.push_back(std::move(added));
     };
     const std::uint64_t end = sge.addr + sge.length;
-    if (mr.end != 0 && (sge.addr < mr.begin || end > mr.end || end < sge.addr))
+    if (!is_within(mr, sge))
         add(finding_kind::LOCAL_RANGE, "an SGE has the addresses " + range_text(sge.addr, end) +
                                            ", and its MR " + range_text(mr.begin, mr.end));
     if (is_written(request) && (mr.access & IBV_ACCESS_LOCAL_WRITE) == 0)
@@ -77,9 +75,11 @@ void check_sge(const known_object &queue, std::uint32_t pd_handle, const posted_
 
 named_memory memory_of(const known_mr &mr, const ibv_sge &sge) noexcept {
     named_memory named = {.mr = mr.number};
-    if (mr.memory != 0) {
+    if (mr.memory != 0 && is_within(mr, sge)) { // else the device does not access it
         named.begin = mr.memory + (sge.addr - mr.begin);
         named.end = named.begin + sge.length;
+        named.can_protect =
+            (mr.access & IBV_ACCESS_LOCAL_WRITE) != 0 && (mr.access & IBV_ACCESS_ON_DEMAND) == 0;
     }
     return named;
 }

@@ -60,12 +60,14 @@ void read_options(settings &config) {
         rest.remove_prefix(std::min(option.size() + 1, rest.size()));
         if (option == "leaks")
             config.report_leaks = true;
+        else if (option == "ownership")
+            config.ownership = true;
         else if (option == "nostacks")
             config.post_stacks = false;
         else if (option == "nofill")
             config.fill = false;
         else if (!option.empty())
-            set_problem(config, NAME, option, "is not leaks, nostacks or nofill");
+            set_problem(config, NAME, option, "is not leaks, ownership, nostacks or nofill");
     }
 }
 

@@ -14,6 +14,7 @@ struct settings {
     std::size_t max_reports = 1;   ///< of one place; more are only counted
     int exit_status = 0;           ///< of a process with findings; 0: its own
     bool report_leaks = false;
+    bool ownership = false;  ///< check who uses the memory of requests
     bool post_stacks = true; ///< keep the stack of each post
     bool fill = true;        ///< overwrite the members of completions that are undefined
     std::string problem;     ///< "VARIABLE: 'value' is not ..."; "": none

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * A courier: sends four messages by a reliable connection, from a thread to another one; with
- * --early it destroys its QP before the last send has completed, which can lose the message.
+ * A courier: sends four messages by a reliable connection, from a thread to another one. With
+ * --early it destroys its QP before the last send has completed, which can lose the message; with
+ * --hasty it writes the next message into its buffer while the last one is being sent.
  *
- *     courier [--early] ADDRESS     of an RDMA device of this machine
+ *     courier [--early|--hasty] ADDRESS     of an RDMA device of this machine
  *
  * docs/check.md leads through it.
  *
@@ -21,7 +22,7 @@ enum { NUM_MESSAGES = 4, MESSAGE = 64, WAIT_MS = 1000 };
 
 struct courier {
     const char *address;
-    int early;
+    int early, hasty;
 };
 
 static void require(int ok, const char *operation) {
@@ -45,21 +46,27 @@ static struct rdma_cm_id *create_endpoint(const char *address, int flags) {
     return id;
 }
 
+static void await_send(struct rdma_cm_id *id) {
+    struct ibv_wc wc;
+    require(rdma_get_send_comp(id, &wc) == 1 && wc.status == IBV_WC_SUCCESS, "completion");
+}
+
 static void *send_messages(void *argument) {
     const struct courier *courier = argument;
     struct rdma_cm_id *id = create_endpoint(courier->address, 0);
     static char messages[NUM_MESSAGES][MESSAGE];
     struct ibv_mr *mr = rdma_reg_msgs(id, messages, sizeof messages);
-    struct ibv_wc wc;
     require(mr != NULL, "register memory");
     require(rdma_connect(id, NULL) == 0, "connect");
     for (int i = 0; i < NUM_MESSAGES; ++i) {
-        snprintf(messages[i], MESSAGE, "message %d", i + 1);
-        require(rdma_post_send(id, NULL, messages[i], MESSAGE, mr, 0) == 0, "send");
-        if (courier->early && i + 1 == NUM_MESSAGES)
-            break;
-        require(rdma_get_send_comp(id, &wc) == 1 && wc.status == IBV_WC_SUCCESS, "completion");
+        char *message = messages[courier->hasty ? 0 : i];
+        snprintf(message, MESSAGE, "message %d", i + 1);
+        require(rdma_post_send(id, NULL, message, MESSAGE, mr, 0) == 0, "send");
+        if (!courier->hasty && !(courier->early && i + 1 == NUM_MESSAGES))
+            await_send(id);
     }
+    for (int i = 0; courier->hasty && i < NUM_MESSAGES; ++i)
+        await_send(id);
     rdma_destroy_qp(id);
     rdma_dereg_mr(mr);
     rdma_destroy_id(id);
@@ -87,11 +94,12 @@ static int receive_messages(struct rdma_cm_id *id) {
 }
 
 int main(int argc, char **argv) {
-    struct courier courier = {.early = argc == 3 && strcmp(argv[1], "--early") == 0};
+    struct courier courier = {.early = argc == 3 && strcmp(argv[1], "--early") == 0,
+                              .hasty = argc == 3 && strcmp(argv[1], "--hasty") == 0};
     struct rdma_cm_id *listener, *id;
     pthread_t thread;
-    if (argc != 2 + courier.early) {
-        fprintf(stderr, "usage: courier [--early] ADDRESS\n");
+    if (argc != 2 + courier.early + courier.hasty) {
+        fprintf(stderr, "usage: courier [--early|--hasty] ADDRESS\n");
         return 2;
     }
     courier.address = argv[argc - 1];

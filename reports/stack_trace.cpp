@@ -53,10 +53,11 @@ bool is_in_startup_code(const void *return_addr) noexcept {
            file.starts_with("libtsan.so");
 }
 
-/// ibv_post_send() and others are inlined into the program, as is the C++ library.
+/// ibv_post_send(), memset() and others are inlined into the program, as is the C++ library.
 bool is_of_system_header(const std::string &frame) noexcept {
     return frame.find("/infiniband/verbs.h:") != std::string::npos ||
            frame.find("/rdma/rdma_verbs.h:") != std::string::npos ||
+           frame.find("/bits/string_fortified.h:") != std::string::npos ||
            frame.find("/include/c++/") != std::string::npos;
 }
 
@@ -138,6 +139,20 @@ stack_trace stack_trace::capture_all() noexcept {
         std::move(trace.frames.begin() + num_others,
                   trace.frames.begin() + num_others + trace.depth, trace.frames.begin());
     return trace;
+}
+
+stack_trace stack_trace::of_interrupted(const void *instruction) noexcept {
+    std::array<void *, 128> stack;
+    const int count = backtrace(stack.data(), static_cast<int>(stack.size()));
+    void **begin = stack.data();
+    void **const end = begin + count;
+    begin = std::find(begin, end, instruction);
+    if (begin == end) // the machine does not say which
+        return capture();
+    *begin = static_cast<char *>(*begin) + 1; // as if it were a call, which frames are behind
+    while (begin + 1 < end && is_in_startup_code(*begin)) // memcpy(), or a sanitizer's
+        ++begin;
+    return of_calls(begin, end);
 }
 
 stack_trace stack_trace::of_allocation(const void *memory) noexcept {

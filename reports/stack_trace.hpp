@@ -23,6 +23,9 @@ struct stack_trace {
     /// Of these return addresses, innermost first. If there is no room for all, without the first
     /// ones that are in RDMA libraries.
     static stack_trace of_calls(void *const *begin, void *const *end) noexcept;
+    /// Of the instruction that a handler of a signal has interrupted on the calling thread, without
+    /// the frames of the C library that are inside the program's.
+    static stack_trace of_interrupted(const void *instruction) noexcept;
     /// Of the allocation of this memory; empty if the address sanitizer does not run the program.
     static stack_trace of_allocation(const void *) noexcept;
 };

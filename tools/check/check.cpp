@@ -28,7 +28,7 @@ struct check_options {
     std::string log_file, output_file, html_file, suppressions_file;
     int limit = 1; ///< how often one finding of one place is reported
     int findings_status = FAILED;
-    bool leaks = false, no_stacks = false, no_fill = false, json = false;
+    bool leaks = false, ownership = false, no_stacks = false, no_fill = false, json = false;
     run::location_options location;
     std::string explained_kind;
     bool list = false;
@@ -39,8 +39,8 @@ struct check_options {
 std::string observer_options(const check_options &opts) {
     std::string text;
     for (const auto &[is_set, word] :
-         {std::pair(opts.leaks, "leaks"), std::pair(opts.no_stacks, "nostacks"),
-          std::pair(opts.no_fill, "nofill")})
+         {std::pair(opts.leaks, "leaks"), std::pair(opts.ownership, "ownership"),
+          std::pair(opts.no_stacks, "nostacks"), std::pair(opts.no_fill, "nofill")})
         if (is_set)
             text += std::string(text.empty() ? "" : ",") + word;
     return text;
@@ -145,6 +145,7 @@ void add_check(cli::command &program, int &status) {
         .check(run::check_readable)
         .type_name("FILE");
     command.add_flag("--leaks", opts->leaks, "Also report objects that are left at exit");
+    command.add_flag("--ownership", opts->ownership, "Also check who uses the memory of requests");
     command.add_flag("--no-stacks", opts->no_stacks, "Faster: no call stacks of posted requests");
     command.add_flag("--no-fill", opts->no_fill,
                      "Leave undefined members of completions as they are");

@@ -6,7 +6,7 @@
 
 Runs tests/system/check/corpus over a soft device of the driver (in `softrdma run`), and prints TAP and
 a table. Each case runs twice, each time in a process: wrong and corrected. A finding must be of the
-case's kind, on a line with the comment "wrong: KIND" of its function; the corrected program must have
+case's kind, on a line with the comment "wrong: KIND" of its function, or in what that calls; the corrected program must have
 none. Cases of kind none are correct programs. The program must end as without the checker, and the log must end with the summary.
 
 --bare: without the checker: each program must do what the table of the corpus says of it. --seed: the
@@ -37,6 +37,7 @@ class Case(NamedTuple):
     needs: List[str]
     crash: str  # when it may: "", "bare" (only without the checker) or "checked" (with it, too)
     also: List[str]
+    options: str
 
 
 def build_path(name: str) -> str:
@@ -55,8 +56,8 @@ def list_cases(driver: str) -> List[Case]:
     ).stdout.splitlines()
     cases = []
     for line in lines:
-        name, kind, needs, crash, also = line.split("\t")
-        case = Case(name, kind, needs.split(","), crash, also.split(",") if also else [])
+        name, kind, needs, crash, also, options = line.split("\t")
+        case = Case(name, kind, needs.split(","), crash, also.split(",") if also else [], options)
         missing = {"rxe"} if driver == "siw" else set()
         if is_stock():
             missing.update({"coherdma"}, {"extended"} if driver == "siw" else set())
@@ -116,8 +117,7 @@ class Run:
             drivers.append(plugin + "-observers")
             env["COHERDMA_OBSERVERS"] = plugin + "-check.so"
             env["COHERDMA_CHECK_LOG"] = folder + "/%p.json"
-            if case.kind == "leaked":
-                env["COHERDMA_CHECK_OPTIONS"] = "leaks"
+            env["COHERDMA_CHECK_OPTIONS"] = "leaks" if case.kind == "leaked" else case.options
         if drivers:
             env["RDMAV_DRIVERS"] = ":".join(drivers)
         return env
@@ -127,6 +127,17 @@ class Run:
 
     def last_lines(self) -> str:
         return f"status {self.status}: " + " / ".join(self.output.strip().splitlines()[-3:])
+
+
+def places_of(finding: Dict[str, Any]) -> Set[Tuple[str, int]]:
+    """The lines of the wrong call and of what called it: name of the file and number."""
+    place = finding.get("place") or {}
+    places = {(os.path.basename(place.get("file") or ""), place.get("line") or 0)}
+    for frame in (finding["events"] or [{"stack": []}])[-1]["stack"]:
+        match = re.search(r"\(.*?([^/]*):([0-9]+)\)$", frame)
+        if match:
+            places.add((match.group(1), int(match.group(2))))
+    return places
 
 
 def describe_finding(finding: Dict[str, Any]) -> str:
@@ -152,9 +163,7 @@ def problems_of_findings(case: Case, run: Run) -> List[str]:
     places = marked_lines(case)
     expected = 0
     for each in run.findings:
-        place = each.get("place") or {}
-        position = (os.path.basename(place.get("file") or ""), place.get("line"))
-        if each["kind"] == case.kind and position in places:
+        if each["kind"] == case.kind and places_of(each) & places:
             expected += 1
         elif each["kind"] not in case.also:
             problems.append(f"wrong: not expected: {describe_finding(each)}")

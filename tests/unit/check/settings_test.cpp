@@ -55,7 +55,7 @@ void invalid_values_are_named(void **) {
         {"COHERDMA_CHECK_EXIT", "256", "COHERDMA_CHECK_EXIT: '256' is not a status from 1 to 255"},
         {"COHERDMA_CHECK_EXIT", "1\n", "COHERDMA_CHECK_EXIT: '1?' is not a status from 1 to 255"},
         {"COHERDMA_CHECK_OPTIONS", "leaks,quiet",
-         "COHERDMA_CHECK_OPTIONS: 'quiet' is not leaks, nostacks or nofill"},
+         "COHERDMA_CHECK_OPTIONS: 'quiet' is not leaks, ownership, nostacks or nofill"},
     };
     for (const auto &each : cases) {
         setenv(each.variable, each.value, 1);

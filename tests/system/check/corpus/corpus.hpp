@@ -39,6 +39,7 @@ struct corpus_case {
     bool may_crash_checked = false; ///< with the checker, too, after the finding
     /// Other kinds that the wrong program has as well, separated by commas.
     std::string_view also = "";
+    bool ownership = false; ///< the checker is told to check who uses the memory of requests
 };
 
 std::span<const corpus_case> use_after_destroy_cases();
@@ -56,6 +57,7 @@ std::span<const corpus_case> local_range_cases();
 std::span<const corpus_case> local_access_cases();
 std::span<const corpus_case> local_pd_cases();
 std::span<const corpus_case> leak_cases();
+std::span<const corpus_case> ownership_cases();
 std::span<const corpus_case> correct_cases();
 std::span<const corpus_case> correct_wait_cases();
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
 // corpus --list: the cases, a line each: name, kind, needs, when it may crash (bare: only
-// without the checker), other kinds.
+// without the checker), other kinds, options of the checker.
 // corpus NAME wrong|corrected DRIVER DEVICE ADDRESS: run a case. Exit status 0: it went as
 // intended.
 
@@ -18,10 +18,10 @@ namespace check_corpus {
 namespace {
 
 constexpr std::array themes{
-    use_after_destroy_cases, destroy_cases,      dereg_cases,        memory_cases,   overflow_cases,
-    send_queue_cases,        state_cases,        error_cases,        wait_cases,     event_cases,
-    local_key_cases,         local_range_cases,  local_access_cases, local_pd_cases, leak_cases,
-    correct_cases,           correct_wait_cases,
+    use_after_destroy_cases, destroy_cases,     dereg_cases,        memory_cases,   overflow_cases,
+    send_queue_cases,        state_cases,       error_cases,        wait_cases,     event_cases,
+    local_key_cases,         local_range_cases, local_access_cases, local_pd_cases, leak_cases,
+    ownership_cases,         correct_cases,     correct_wait_cases,
 };
 
 void print_word(std::string_view word, char end) {
@@ -39,7 +39,8 @@ void list_cases() {
                         each.may_crash_checked ? "checked"
                         : each.may_crash       ? "bare"
                                                : "");
-            print_word(each.also, '\n');
+            print_word(each.also, '\t');
+            print_word(each.ownership ? "ownership" : "", '\n');
         }
     }
 }

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+
+#include "page_guard.hpp"
+
+#include "threads.hpp"
+
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <new>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+#include <unistd.h>
+#include <utility>
+
+namespace coherdma::check {
+namespace {
+
+/// A process can have some 65,000 mappings, and each part may be one.
+constexpr std::size_t MAX_PARTS = 10000;
+
+struct sigaction old_action;
+std::atomic<page_guard::access_handler *> current_handler = nullptr;
+
+std::uintptr_t page_size() noexcept {
+    static const auto size = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+    return size;
+}
+
+std::uintptr_t page_of(std::uintptr_t addr) noexcept {
+    return addr & ~(page_size() - 1);
+}
+
+struct page_range {
+    std::uintptr_t begin, end;
+};
+
+/// Those that lie completely in the range.
+page_range whole_pages(std::uintptr_t begin, std::uintptr_t end) noexcept {
+    const std::uintptr_t first = page_of(begin + page_size() - 1);
+    return {.begin = first < begin ? UINTPTR_MAX : first, .end = page_of(end)};
+}
+
+/// Those that lie at least partly in the range.
+page_range all_pages(std::uintptr_t begin, std::uintptr_t end) noexcept {
+    const std::uintptr_t last = page_of(UINTPTR_MAX);
+    return {.begin = page_of(begin), .end = end > last ? last : page_of(end + page_size() - 1)};
+}
+
+void set_protection(std::uintptr_t begin, std::uintptr_t end, int protection) noexcept {
+    const int saved_errno = errno;
+    // If it fails, an access is not noticed: the pages are of huge size, or mapped otherwise.
+    static_cast<void>(mprotect(reinterpret_cast<void *>(begin), end - begin, protection));
+    errno = saved_errno;
+}
+
+refused_access describe(std::uintptr_t addr, const void *context) noexcept {
+    refused_access access = {.addr = addr};
+    [[maybe_unused]] const mcontext_t &machine =
+        static_cast<const ucontext_t *>(context)->uc_mcontext;
+#if defined __x86_64__
+    constexpr greg_t WRITE = 2; // of the page fault's error code
+    access.code = reinterpret_cast<const void *>(machine.gregs[REG_RIP]);
+    access.is_write = (machine.gregs[REG_ERR] & WRITE) != 0;
+#elif defined __aarch64__
+    access.code = reinterpret_cast<const void *>(machine.pc);
+#endif
+    return access;
+}
+
+/// Whether the thread makes the access for the first time. Another thread may have ended the
+/// protection meanwhile.
+bool is_first(const refused_access &access) noexcept {
+    static thread_local refused_access last;
+    const bool is_repeated = last.addr == access.addr && last.code == access.code;
+    last = access;
+    return !is_repeated;
+}
+
+/// As if the program had not been checked.
+void call_old_handler(int number, siginfo_t *info, void *context) noexcept {
+    if ((old_action.sa_flags & SA_SIGINFO) != 0)
+        old_action.sa_sigaction(number, info, context);
+    else if (old_action.sa_handler != SIG_DFL && old_action.sa_handler != SIG_IGN)
+        old_action.sa_handler(number);
+    else // the access is repeated, and ends the process
+        sigaction(number, &old_action, nullptr);
+}
+
+void handle_fault(int number, siginfo_t *info, void *context) noexcept {
+    const int saved_errno = errno;
+    const auto addr = reinterpret_cast<std::uintptr_t>(info->si_addr);
+    bool can_access = false;
+    if (info->si_code == SEGV_ACCERR) {
+        const refused_access access = describe(addr, context);
+        can_access = current_handler.load()(access) || is_first(access);
+    }
+    if (!can_access)
+        call_old_handler(number, info, context);
+    errno = saved_errno;
+}
+
+/// Whether this is the process's handler. The program may have installed another.
+bool is_installed() noexcept {
+    struct sigaction current = {};
+    return sigaction(SIGSEGV, nullptr, &current) == 0 && (current.sa_flags & SA_SIGINFO) != 0 &&
+           current.sa_sigaction == handle_fault;
+}
+
+/// A thread that blocks the signal would end the process by its access.
+void unblock_signal() noexcept {
+    static thread_local bool is_unblocked = false;
+    if (std::exchange(is_unblocked, true))
+        return;
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGSEGV);
+    pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+}
+
+/// Whether the range is on this thread's stack, where the handler runs.
+bool is_on_stack(page_range range) noexcept {
+    const stack_bounds stack = bounds_of_stack();
+    return range.begin < stack.end && stack.begin < range.end;
+}
+
+} // namespace
+
+bool page_guard::start(access_handler *handler) noexcept {
+    current_handler.store(handler);
+    struct sigaction action = {};
+    action.sa_sigaction = handle_fault;
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER; // the checker may fault in it
+    sigemptyset(&action.sa_mask);
+    if (!is_installed() && sigaction(SIGSEGV, &action, &old_action) != 0)
+        return false;
+    return is_started_ = true;
+}
+
+void page_guard::protect(std::uintptr_t begin, std::uintptr_t end, memory_use use) {
+    const page_range pages = whole_pages(begin, end);
+    if (!is_started_ || pages.begin >= pages.end || is_on_stack(pages) || !is_installed() ||
+        sources_.num_parts() + targets_.num_parts() > MAX_PARTS)
+        return;
+    unblock_signal();
+    (use == memory_use::SOURCE ? sources_ : targets_)
+        .add(pages.begin, pages.end, [&](std::uintptr_t part_begin, std::uintptr_t part_end) {
+            apply(part_begin, part_end, use);
+        });
+}
+
+void page_guard::release(std::uintptr_t begin, std::uintptr_t end, memory_use use) noexcept try {
+    const page_range pages = whole_pages(begin, end);
+    if (is_started_ && pages.begin < pages.end)
+        (use == memory_use::SOURCE ? sources_ : targets_)
+            .remove(pages.begin, pages.end,
+                    [&](std::uintptr_t part_begin, std::uintptr_t part_end) {
+                        apply(part_begin, part_end, use);
+                    });
+} catch (const std::bad_alloc &) { // they stay protected, and an access opens them
+}
+
+bool page_guard::is_protected(std::uintptr_t addr) const noexcept {
+    return sources_.overlaps(addr, addr + 1) || targets_.overlaps(addr, addr + 1);
+}
+
+void page_guard::open(std::uintptr_t begin, std::uintptr_t end) noexcept {
+    const page_range pages = all_pages(begin, end);
+    set_protection(pages.begin, pages.end, PROT_READ | PROT_WRITE);
+}
+
+void page_guard::forget(std::uintptr_t begin, std::uintptr_t end) noexcept {
+    const page_range pages = all_pages(begin, end);
+    for (range_counts *const counts : {&sources_, &targets_}) {
+        try {
+            counts->forget(pages.begin, pages.end, open);
+        } catch (const std::bad_alloc &) { // an access opens them
+        }
+    }
+}
+
+/// Protects pages as the counts say. They have one count of this use.
+void page_guard::apply(std::uintptr_t begin, std::uintptr_t end, memory_use use) const noexcept {
+    const auto protection_of = [&](std::uintptr_t page) {
+        if (targets_.overlaps(page, page + 1))
+            return PROT_NONE;
+        return sources_.overlaps(page, page + 1) ? PROT_READ : PROT_READ | PROT_WRITE;
+    };
+    const range_counts &others = use == memory_use::SOURCE ? targets_ : sources_;
+    if (!others.overlaps(begin, end))
+        return set_protection(begin, end, protection_of(begin));
+    for (; begin < end; begin += page_size())
+        set_protection(begin, begin + page_size(), protection_of(begin));
+}
+
+} // namespace coherdma::check

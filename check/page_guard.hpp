@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// Protects pages of the program that outstanding requests use, so that an access of the CPU is
+// noticed. The device is not concerned: it has pinned them.
+#pragma once
+
+#include "range_counts.hpp"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace coherdma::check {
+
+enum class memory_use : unsigned char {
+    SOURCE, ///< the device reads it: the CPU may do so, too
+    TARGET, ///< the device writes to it
+};
+
+/// An access of the CPU that a protected page has refused.
+struct refused_access {
+    std::uintptr_t addr = 0;
+    const void *code = nullptr; ///< that made it
+    bool is_write = false;      ///< false: a read, or the machine does not say
+};
+
+/// Of whole pages of memory that the program can read and write.
+class page_guard {
+  public:
+    /// Called on the thread that has made the access. Returns false if the memory is not
+    /// protected; else the access can be made now.
+    using access_handler = bool(const refused_access &) noexcept;
+
+    /// From now on pages are protected. False: they cannot be.
+    bool start(access_handler *) noexcept;
+
+    /// The pages that lie completely in the range, until release() of the same range. Throws
+    /// std::bad_alloc.
+    void protect(std::uintptr_t begin, std::uintptr_t end, memory_use);
+    void release(std::uintptr_t begin, std::uintptr_t end, memory_use) noexcept;
+    [[nodiscard]] bool is_protected(std::uintptr_t addr) const noexcept;
+    /// The program may use the pages of the range until they are protected again.
+    static void open(std::uintptr_t begin, std::uintptr_t end) noexcept;
+    /// The range is about to be freed, registered or replaced: it is not protected any more.
+    void forget(std::uintptr_t begin, std::uintptr_t end) noexcept;
+
+  private:
+    void apply(std::uintptr_t begin, std::uintptr_t end, memory_use) const noexcept;
+
+    range_counts sources_, targets_; ///< of addresses of whole pages
+    bool is_started_ = false;
+};
+
+} // namespace coherdma::check

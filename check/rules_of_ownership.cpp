@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// Memory that the program uses while it is the device's.
+
+#include "rules.hpp"
+
+#include "reports/text.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace coherdma::check {
+namespace {
+
+using reports::count_of;
+using reports::hex_number;
+
+constexpr std::size_t MAX_COPIED = std::size_t{1} << 30; ///< bytes of sources, of one request
+
+bool overlaps(const named_memory &named, std::uintptr_t begin, std::uintptr_t end) noexcept {
+    return named.begin < end && begin < named.end;
+}
+
+/// The memory of the request that has the address; nullptr: none.
+const named_memory *find_memory(const posted_request &request, std::uintptr_t addr) noexcept {
+    const auto it =
+        std::find_if(request.memory.begin(), request.memory.end(),
+                     [addr](const named_memory &named) { return overlaps(named, addr, addr + 1); });
+    return it != request.memory.end() && !request.is_returned ? &*it : nullptr;
+}
+
+call_event post_event(const known_object &queue, const posted_request &request) {
+    return {.description = describe_request(request) + ", was posted to " + queue.name,
+            .stack = request.stack};
+}
+
+/// How the bytes differ from those that the request was posted with.
+struct difference {
+    std::size_t first = 0, last = 0, count = 0; ///< offsets in the source
+    std::byte before{}, after{};                ///< of the first
+};
+
+difference compare(const posted_request &request) noexcept {
+    difference result;
+    std::size_t offset = 0;
+    for (const named_memory &named : request.memory) {
+        const auto *const now = reinterpret_cast<const std::byte *>(named.begin);
+        const std::byte *const posted = request.source->bytes.data() + offset;
+        const std::size_t length = named.end - named.begin;
+        if (length != 0 && std::memcmp(now, posted, length) != 0)
+            for (std::size_t i = 0; i < length; ++i) {
+                if (now[i] == posted[i])
+                    continue;
+                result.last = offset + i;
+                if (result.count++ == 0)
+                    result = {.first = offset + i,
+                              .last = offset + i,
+                              .count = 1,
+                              .before = posted[i],
+                              .after = now[i]};
+            }
+        offset += length;
+    }
+    return result;
+}
+
+std::string text_of(const difference &changed) {
+    std::string text = "byte " + std::to_string(changed.first) + " from " +
+                       hex_number(std::to_integer<unsigned>(changed.before)) + " to " +
+                       hex_number(std::to_integer<unsigned>(changed.after));
+    if (changed.count > 1)
+        text += ", and " + std::to_string(changed.count - 1) + " more up to byte " +
+                std::to_string(changed.last);
+    return text;
+}
+
+/// The finding of a target that the program has accessed.
+finding describe_access(const known_object &queue, const posted_request &request,
+                        const named_memory &named, const refused_access &access) {
+    finding added = make_finding(
+        finding_kind::EARLY_ACCESS, queue,
+        std::string("the program ") + (access.is_write ? "writes to" : "accesses") + " byte " +
+            std::to_string(access.addr - named.begin) + " of the memory of " +
+            describe_request(request) + ", which is not complete",
+        "it is accessed");
+    added.events.insert(added.events.end() - 1, post_event(queue, request));
+    return added;
+}
+
+} // namespace
+
+void copy_source(posted_request &request) {
+    std::size_t length = 0;
+    for (const named_memory &named : request.memory)
+        length += named.end - named.begin;
+    if (is_written(request) || length == 0 || length > MAX_COPIED)
+        return;
+    request.source = std::make_shared<source_copy>();
+    request.source->bytes.reserve(length);
+    for (const named_memory &named : request.memory) {
+        const auto *const bytes = reinterpret_cast<const std::byte *>(named.begin);
+        request.source->bytes.insert(request.source->bytes.end(), bytes,
+                                     bytes + (named.end - named.begin));
+    }
+}
+
+void check_source(const known_object &queue, const posted_request &request, findings &result) {
+    if (request.source == nullptr || request.is_returned)
+        return;
+    const difference changed = compare(request);
+    if (changed.count == 0)
+        return;
+    finding added =
+        make_finding(finding_kind::SOURCE_CHANGED, queue,
+                     "the source of " + describe_request(request) +
+                         ", changed before its completion was polled: " + text_of(changed),
+                     "");
+    added.events.back() = post_event(queue, request);
+    if (const stack_trace &change = request.source->change; change.depth != 0)
+        added.events.push_back({.description = "the program wrote to it", .stack = change});
+    result.push_back(std::move(added));
+}
+
+void check_overlap(const process_books &books, const known_object &queue,
+                   const posted_request &request, findings &result) {
+    const memory_use use = is_written(request) ? memory_use::TARGET : memory_use::SOURCE;
+    const auto conflicts = [&](const named_memory &named) {
+        return books.owned.conflicts(named.begin, named.end, use);
+    };
+    const auto it = std::find_if(request.memory.begin(), request.memory.end(), conflicts);
+    if (it == request.memory.end())
+        return;
+    books.for_each_request([&](const known_object &other_queue, const posted_request &other) {
+        if (other.is_returned || !(is_written(other) || is_written(request)))
+            return false;
+        const auto common =
+            std::find_if(other.memory.begin(), other.memory.end(), [&](const named_memory &named) {
+                return overlaps(named, it->begin, it->end);
+            });
+        if (common == other.memory.end() || (&other_queue != &queue && !may_execute(other_queue)))
+            return false;
+        const std::size_t length =
+            std::min(it->end, common->end) - std::max(it->begin, common->begin);
+        finding added =
+            make_finding(finding_kind::OVERLAP, queue,
+                         describe_request(request) + ", names " + count_of(length, "byte") +
+                             " of " + describe_request(other) + ", which is not complete",
+                         describe_request(request) + ", is posted");
+        added.events.insert(added.events.end() - 1, post_event(other_queue, other));
+        result.push_back(std::move(added));
+        return true;
+    });
+}
+
+bool check_access(process_books &books, const refused_access &access, findings &result) {
+    if (!books.owned.pages().is_protected(access.addr))
+        return false;
+    page_guard::open(access.addr, access.addr + 1);
+    const stack_trace stack = stack_trace::of_interrupted(access.code);
+    books.for_each_request([&](const known_object &queue, posted_request &request) {
+        const named_memory *const named = find_memory(request, access.addr);
+        if (named == nullptr)
+            return false;
+        page_guard::open(named->begin, named->end); // once is enough
+        if (!is_written(request)) {
+            if (request.source != nullptr && request.source->change.depth == 0)
+                request.source->change = stack;
+            return false;
+        }
+        result.push_back(describe_access(queue, request, *named, access));
+        result.back().events.back().stack = stack;
+        return true;
+    });
+    return true;
+}
+
+void forget_memory(process_books &books, std::uintptr_t begin, std::uintptr_t end) {
+    if (!books.owned.is_owned(begin, end))
+        return;
+    books.owned.forget(begin, end);
+    books.for_each_request([&](const known_object &, posted_request &request) {
+        for (const named_memory &named : request.memory)
+            if (overlaps(named, begin, end))
+                request.source.reset();
+        return false;
+    });
+}
+
+} // namespace coherdma::check

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// Threads of the program, and of the checker.
+#pragma once
+
+#include <csignal>
+#include <cstdint>
+#include <thread>
+
+namespace coherdma::check {
+
+struct stack_bounds {
+    std::uintptr_t begin = 0, end = 0;
+};
+/// Of this thread, as it was started: a coroutine has another. Empty: not known.
+stack_bounds bounds_of_stack() noexcept;
+
+/// While one exists, this thread is in the checker: it may hold its mutexes. What it frees then,
+/// and what a signal handler of the program calls that interrupts it, is not checked.
+class checking_scope {
+  public:
+    checking_scope() noexcept { ++depth; }
+    ~checking_scope() { --depth; }
+    checking_scope(const checking_scope &) = delete;
+    checking_scope &operator=(const checking_scope &) = delete;
+
+    static bool is_active() noexcept { return depth != 0; }
+
+  private:
+    // initial-exec: free() must not allocate it.
+    [[gnu::tls_model("initial-exec")]] static inline thread_local unsigned depth = 0;
+};
+
+/// A thread of the checker, which handles no signals of the program. Throws std::system_error.
+template <class function>
+std::thread start_thread(function func) {
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    try {
+        std::thread started(func);
+        pthread_sigmask(SIG_SETMASK, &old, nullptr);
+        return started;
+    } catch (...) {
+        pthread_sigmask(SIG_SETMASK, &old, nullptr);
+        throw;
+    }
+}
+
+} // namespace coherdma::check
