@@ -141,11 +141,11 @@ void check_overlap(const process_books &books, const known_object &queue,
             return false;
         const std::size_t length =
             std::min(it->end, common->end) - std::max(it->begin, common->begin);
-        finding added =
-            make_finding(finding_kind::OVERLAP, queue,
-                         describe_request(request) + ", names " + count_of(length, "byte") +
-                             " of " + describe_request(other) + ", which is not complete",
-                         describe_request(request) + ", is posted");
+        finding added = make_finding(finding_kind::OVERLAP, queue,
+                                     describe_request(request) + ", has " +
+                                         count_of(length, "byte") + " in common with " +
+                                         describe_request(other) + ", which is not complete",
+                                     describe_request(request) + ", is posted");
         added.events.insert(added.events.end() - 1, post_event(other_queue, other));
         result.push_back(std::move(added));
         return true;
