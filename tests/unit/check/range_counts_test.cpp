@@ -19,7 +19,7 @@ using range = std::pair<std::uintptr_t, std::uintptr_t>;
 constexpr std::size_t NUM_ADDRS = 64;
 
 /// What the counts tell, as a set of addresses.
-struct told_parts {
+struct reported_parts {
     std::array<bool, NUM_ADDRS> addrs{};
 
     auto mark() {
@@ -43,9 +43,9 @@ struct simple_counts {
     }
 };
 
-void adjacent_ranges_are_told_apart(void **) {
+void adjacent_ranges_are_separate(void **) {
     range_counts counts;
-    told_parts added, removed;
+    reported_parts added, removed;
     counts.add(8, 16, added.mark());
     counts.add(16, 24, added.mark());
     assert_true(counts.overlaps(23, 24));
@@ -58,7 +58,7 @@ void adjacent_ranges_are_told_apart(void **) {
 
 void nothing_is_kept_of_ranges_that_ended(void **) {
     range_counts counts;
-    told_parts first, second;
+    reported_parts first, second;
     counts.add(8, 24, first.mark());
     counts.add(16, 40, first.mark()); // tells 24 to 40 only
     counts.remove(8, 24, second.mark());
@@ -69,7 +69,7 @@ void nothing_is_kept_of_ranges_that_ended(void **) {
 
 void ends_of_forgotten_ranges_are_skipped(void **) {
     range_counts counts;
-    told_parts added, forgotten, removed;
+    reported_parts added, forgotten, removed;
     counts.add(0, 32, added.mark());
     counts.forget(8, 16, forgotten.mark());
     assert_false(counts.overlaps(8, 16));
@@ -81,7 +81,7 @@ void ends_of_forgotten_ranges_are_skipped(void **) {
 
 void empty_range_is_never_in_use(void **) {
     range_counts counts;
-    told_parts added;
+    reported_parts added;
     counts.add(8, 8, added.mark());
     counts.add(8, 16, added.mark());
     assert_false(counts.overlaps(12, 12));
@@ -98,13 +98,13 @@ void many_ranges_are_counted_as_by_an_array(void **) {
         return range(std::minmax(begin, end));
     };
     for (int step = 0; step < NUM_STEPS; ++step) {
-        told_parts told;
+        reported_parts reported;
         std::array<bool, NUM_ADDRS> expected{};
         if (in_use.size() < MAX_IN_USE && random() % 2 == 0) {
             const range added = some_range();
             for (std::uintptr_t addr = added.first; addr < added.second; ++addr)
                 expected.at(addr) = simple.counts.at(addr)++ == 0;
-            counts.add(added.first, added.second, told.mark());
+            counts.add(added.first, added.second, reported.mark());
             in_use.push_back(added);
         } else if (!in_use.empty()) {
             std::swap(in_use.at(random() % in_use.size()), in_use.back());
@@ -112,9 +112,9 @@ void many_ranges_are_counted_as_by_an_array(void **) {
             in_use.pop_back();
             for (std::uintptr_t addr = removed.first; addr < removed.second; ++addr)
                 expected.at(addr) = --simple.counts.at(addr) == 0;
-            counts.remove(removed.first, removed.second, told.mark());
+            counts.remove(removed.first, removed.second, reported.mark());
         }
-        assert_true(told.addrs == expected);
+        assert_true(reported.addrs == expected);
         const range asked = some_range();
         assert_int_equal(counts.overlaps(asked.first, asked.second), simple.overlaps(asked));
     }
@@ -124,7 +124,7 @@ void many_ranges_are_counted_as_by_an_array(void **) {
 
 int main() {
     const CMUnitTest tests[] = {
-        cmocka_unit_test(adjacent_ranges_are_told_apart),
+        cmocka_unit_test(adjacent_ranges_are_separate),
         cmocka_unit_test(nothing_is_kept_of_ranges_that_ended),
         cmocka_unit_test(ends_of_forgotten_ranges_are_skipped),
         cmocka_unit_test(empty_range_is_never_in_use),
