@@ -2,6 +2,8 @@
 
 #include "process.hpp"
 
+#include "reports/end_signals.hpp"
+
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -103,6 +105,20 @@ void report_at_quick_exit() noexcept {
     report_at_exit();
 }
 
+/// The signal, not a status for findings, ends the process.
+void report_at_signal() noexcept {
+    process_check *const process = current_check.load();
+    if (process == nullptr)
+        return;
+    try {
+        if (process->config.report_leaks)
+            with_books([](locked_books &locked) { find_leaks(locked.books, locked.results); });
+        const checking_scope scope;
+        process->log.write_summary();
+    } catch (const std::bad_alloc &) { // without memory there is no summary
+    }
+}
+
 /// Whether a report can be made on the stack of this thread: names are looked up, and that takes
 /// much of it. Coroutines have other stacks, which are small.
 bool has_room_on_stack() noexcept {
@@ -166,6 +182,10 @@ void start_check() {
     auto *const process = new process_check(read_settings());
     if (process->config.ownership)
         start_ownership(*process);
+    try {
+        reports::report_before_end_by_signal(report_at_signal, checking_scope::is_active);
+    } catch (const std::system_error &) { // no more threads: a signal ends it without a summary
+    }
     // Release: a thread that sees it sees its members.
     current_check.store(process, std::memory_order_release);
 }

@@ -3,7 +3,8 @@
 // Threads of the program, and of the checker.
 #pragma once
 
-#include <csignal>
+#include "reports/blocked_signals.hpp"
+
 #include <cstdint>
 #include <thread>
 
@@ -34,17 +35,8 @@ class checking_scope {
 /// A thread of the checker, which handles no signals of the program. Throws std::system_error.
 template <class function>
 std::thread start_thread(function func) {
-    sigset_t all, old;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    try {
-        std::thread started(func);
-        pthread_sigmask(SIG_SETMASK, &old, nullptr);
-        return started;
-    } catch (...) {
-        pthread_sigmask(SIG_SETMASK, &old, nullptr);
-        throw;
-    }
+    const reports::blocked_signals scope;
+    return std::thread(func);
 }
 
 } // namespace coherdma::check

@@ -2,7 +2,7 @@
 
 #include "peer_ipc.hpp"
 
-#include "core/blocked_signals.hpp"
+#include "reports/blocked_signals.hpp"
 #include "requests.hpp"
 
 #include <atomic>
@@ -104,7 +104,7 @@ void open_slot() {
                                   peer_slots::timeouts(), reason);
     if (ipc->slots != nullptr) {
         try {
-            const blocked_signals scope; // the thread handles no signal of the program
+            const reports::blocked_signals scope; // the thread handles no signal of the program
             std::thread(answer_requests, std::ref(*ipc->slots)).detach();
             return;
         } catch (const std::system_error &problem) {

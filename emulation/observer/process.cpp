@@ -2,11 +2,11 @@
 
 #include "process.hpp"
 
-#include "core/blocked_signals.hpp"
 #include "devices.hpp"
-#include "end_signals.hpp"
 #include "out_of_memory.hpp"
 #include "peer_ipc.hpp"
+#include "reports/blocked_signals.hpp"
+#include "reports/end_signals.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -45,7 +45,7 @@ void run_background_thread() noexcept {
 
 /// The thread handles no signal of the program.
 void start_background_thread() {
-    const blocked_signals scope;
+    const reports::blocked_signals scope;
     std::thread(run_background_thread).detach();
 }
 
@@ -139,7 +139,7 @@ void start_process(const settings &config) {
         start_background_thread(); // throws if the process may have no more threads
     has_background_thread = true;  // also if what follows throws, and the program tries again
     try {
-        report_before_end_by_signal(report_at_signal);
+        reports::report_before_end_by_signal(report_at_signal, call_scope::exists);
     } catch (const std::system_error &problem) {
         process_state().log.note(std::string("no report if a signal ends the process: ") +
                                  problem.what());

@@ -2,7 +2,7 @@
 
 #include "reporting_mutex.hpp"
 
-#include "core/blocked_signals.hpp"
+#include "reports/blocked_signals.hpp"
 
 #include <utility>
 
@@ -28,7 +28,7 @@ bool reporting_mutex::is_reporting() noexcept {
 }
 
 void reporting_mutex::lock() noexcept {
-    const sigset_t mask = block_asynchronous_signals();
+    const sigset_t mask = reports::block_asynchronous_signals();
     mutex_.lock();
     signal_mask_ = mask;
 }

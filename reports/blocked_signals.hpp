@@ -2,9 +2,10 @@
 #pragma once
 
 #include <csignal>
+#include <initializer_list>
 #include <pthread.h>
 
-namespace coherdma::emulation {
+namespace coherdma::reports {
 
 /// While it exists, this thread handles no signal; nor does one that it starts, ever.
 class blocked_signals {
@@ -32,4 +33,4 @@ inline sigset_t block_asynchronous_signals() noexcept {
     return old_mask;
 }
 
-} // namespace coherdma::emulation
+} // namespace coherdma::reports

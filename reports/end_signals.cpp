@@ -2,8 +2,7 @@
 
 #include "end_signals.hpp"
 
-#include "call_scope.hpp"
-#include "core/blocked_signals.hpp"
+#include "blocked_signals.hpp"
 
 #include <atomic>
 #include <cerrno>
@@ -15,7 +14,7 @@
 #include <thread>
 #include <unistd.h>
 
-namespace coherdma::emulation {
+namespace coherdma::reports {
 namespace {
 
 /// Of one process; a child of fork() makes another.
@@ -25,6 +24,7 @@ struct reporter {
     std::atomic<int> signal = 0; ///< that ends the process
     std::atomic<bool> is_done = false;
     void (*report)() noexcept;
+    bool (*is_busy)() noexcept;
 };
 std::atomic<reporter *> current_reporter = nullptr; // never destroyed: a handler may use it
 static_assert(std::atomic<reporter *>::is_always_lock_free); // for the handler
@@ -47,7 +47,7 @@ void report_and_end(int signal) noexcept {
         sem_post(&reporter->requested);
         // The report needs the mutexes that this thread may have: then it goes on. Else it waits:
         // the program does not see that the signal has interrupted a system call.
-        if (call_scope::exists()) {
+        if (reporter->is_busy()) {
             errno = saved_errno;
             return;
         }
@@ -68,12 +68,13 @@ void run_reporter(reporter &reporter) noexcept {
 
 } // namespace
 
-void report_before_end_by_signal(void (*report)() noexcept) {
+void report_before_end_by_signal(void (*report)() noexcept, bool (*is_busy)() noexcept) {
     constexpr pid_t FIRST_OF_NAMESPACE = 1;
     if (getpid() == FIRST_OF_NAMESPACE)
         return;
     auto *const created = new reporter;
     created->report = report;
+    created->is_busy = is_busy;
     sem_init(&created->requested, 0, 0);
     {
         const blocked_signals scope;
@@ -90,4 +91,4 @@ void report_before_end_by_signal(void (*report)() noexcept) {
     }
 }
 
-} // namespace coherdma::emulation
+} // namespace coherdma::reports
