@@ -77,12 +77,13 @@ std::string text_of(const difference &changed) {
 /// The finding of a target that the program has accessed.
 finding describe_access(const known_object &queue, const posted_request &request,
                         const named_memory &named, const refused_access &access) {
-    finding added = make_finding(
-        finding_kind::EARLY_ACCESS, queue,
-        std::string("the program ") + (access.is_write ? "writes to" : "accesses") + " byte " +
-            std::to_string(access.addr - named.begin) + " of the memory of " +
-            describe_request(request) + ", which is not complete",
-        "it is accessed");
+    finding added =
+        make_finding(finding_kind::EARLY_ACCESS, queue,
+                     std::string("the program ") + (access.is_write ? "writes to" : "accesses") +
+                         " byte " + std::to_string(access.addr - named.begin) + " of " +
+                         std::to_string(named.end - named.begin) + " of " +
+                         describe_request(request) + ", which is not complete",
+                     "it is accessed");
     added.events.insert(added.events.end() - 1, post_event(queue, request));
     return added;
 }

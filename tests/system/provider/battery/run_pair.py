@@ -139,15 +139,15 @@ def find_failure(row: Row, sides: List[Side]) -> str:
     return ""
 
 
-def run_pair(row: Row, plugin: str, folder: Path) -> Result:
-    """Runs the row's commands, in which the device's facts are filled in. plugin: a value of
-    RDMAV_DRIVERS, or "" for the stock provider."""
+def run_pair(row: Row, plugin: str, folder: Path, observers: str = "") -> Result:
+    """Runs the row's commands, in which the device's facts are filled in. plugin: the provider's, or
+    "" for the stock one. observers: the plugin of the interposer, or "" without it."""
     log = folder / "verbs.log"
     log.unlink(missing_ok=True)
     env = {name: value for name, value in os.environ.items() if name != "RDMAV_DRIVERS"}
     env.update(VERBS_LOG_LEVEL="3", VERBS_LOG_FILE=str(log))
-    if plugin:
-        env["RDMAV_DRIVERS"] = plugin
+    if plugin or observers:
+        env["RDMAV_DRIVERS"] = ":".join(filter(None, (plugin, observers)))
     if row.preload:
         env["LD_PRELOAD"] = str(BUILD / row.preload)
     if row.server:
