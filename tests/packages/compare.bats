@@ -47,16 +47,18 @@ rpm_of() { find "$PACKAGES/rpm" -name "$1-[0-9]*.$(uname -m).rpm"; }
     run -1 grep -F '.so' "$BATS_TEST_TMPDIR/provides"
 }
 
-# Each file that is no folder, with its mode, link target and package, by Debian's names. What each format
-# adds is left out: licenses, changelogs, lintian's overrides, compiled Python, links for debuggers; and
-# the user-mode kernel, which is in no rpm. A manual page that includes another by .so is
-# a link in Debian, and libraries may be executable in rpms.
+# Each file that is no folder, with its mode, link target and package, by Debian's names; and the file of the
+# provider that its postinst copies to /etc, which is one of the rpm. What each format adds is left out: licenses,
+# changelogs, lintian's overrides, compiled Python, links for debuggers; and the user-mode kernel, which is in no
+# rpm. A manual page that includes another by .so is a link in Debian, and libraries may be executable in rpms.
 files_of_debs() {
     local deb
     for deb in "$PACKAGES"/bookworm-amd64/*.deb; do
         [[ $deb == *-dbgsym_* ]] || dpkg-deb -c "$deb" | sed -n "/^d/!s|^\([^ ]*\) .* [0-9:]* \./|${deb##*/} \1 /|p"
     done | sed 's/_[^ ]*//; /^softrdma-uml /d; \#/usr/share/\(doc\|lintian\|python3\)/#d
         s/ lrwxrwxrwx \(.*\/man3\/.*\) -> .*/ -rw-r--r-- \1/'
+    dpkg-deb -I "$PACKAGES"/bookworm-amd64/coherdma-provider_*.deb postinst |
+        sed -n 's|^ *cp .*\(/.*\) \(/etc/.*\)|coherdma-provider -rw-r--r-- \2\1|p'
 }
 files_of_rpms() {
     local names='s/^libcoherdma /libcoherdma1 /; s/^\(libcoherdma\|libdat\|librpma-coherdma\)-devel /\1-dev /; s/^librpma-coherdma /librpma0-coherdma /; s/^libdat2 /libdat2-2 /'
