@@ -88,6 +88,7 @@ known_qp describe_qp(const interposer::object &object) {
     known.recv_cq = qp.recv_cq;
     known.srq = qp.srq;
     known.type = qp.qp_type;
+    known.qp_num = qp.qp_num;
     ibv_qp_attr attr = {};
     ibv_qp_init_attr init = {};
     if (ibv_query_qp(&qp, &attr, IBV_QP_STATE | IBV_QP_CAP, &init) == 0) {
@@ -114,6 +115,12 @@ bool is_written(const posted_request &request) noexcept {
 known_qp *process_books::find_qp(const void *handle) noexcept {
     return find_in(qps, handle);
 }
+known_qp *process_books::find_qp(const ibv_context *context, std::uint32_t qp_num) noexcept {
+    const auto it = std::find_if(qps.begin(), qps.end(), [&](const auto &entry) {
+        return entry.second.context == context && entry.second.qp_num == qp_num;
+    });
+    return it != qps.end() ? &it->second : nullptr;
+}
 known_srq *process_books::find_srq(const void *handle) noexcept {
     return find_in(srqs, handle);
 }
@@ -126,6 +133,27 @@ known_mr *process_books::find_mr(object_number number) noexcept {
 known_mr *process_books::find_mr(const ibv_context *context, std::uint32_t lkey) noexcept {
     const object_number *const number = find_in(mr_of_lkey, {context, lkey});
     return number != nullptr ? find_mr(*number) : nullptr;
+}
+
+known_mr *process_books::find_remote_mr(const ibv_context *context, std::uint32_t rkey) noexcept {
+    const object_number *const number = find_in(mr_of_rkey, {context, rkey});
+    return number != nullptr ? find_mr(*number) : nullptr;
+}
+
+known_qp *process_books::find_peer(known_qp &qp) noexcept {
+    if (!qp.local_peer)
+        return nullptr;
+    const auto is_peer = [&](const known_qp &other) {
+        return other.qp_num == *qp.local_peer && other.device == qp.device;
+    };
+    if (known_qp *const last = find_qp(qp.peer); last != nullptr && is_peer(*last))
+        return last;
+    for (auto &[handle, other] : qps)
+        if (is_peer(other)) {
+            qp.peer = handle;
+            return &other;
+        }
+    return nullptr;
 }
 
 known_object *process_books::find(const interposer::object &object) noexcept {
@@ -155,8 +183,10 @@ void process_books::add(const interposer::object &object) {
     destroyed.erase(object.handle);
     switch (object.kind) {
     case object_kind::QP:
-        if (known_qp *const replaced = find_qp(object.handle))
+        if (known_qp *const replaced = find_qp(object.handle)) {
             drop_requests(*replaced);
+            end_queue(*replaced);
+        }
         qps.insert_or_assign(object.handle, describe_qp(object));
         return;
     case object_kind::CQ: {
@@ -166,8 +196,10 @@ void process_books::add(const interposer::object &object) {
         return;
     }
     case object_kind::SRQ: {
-        if (known_srq *const replaced = find_srq(object.handle))
+        if (known_srq *const replaced = find_srq(object.handle)) {
             drop_requests(*replaced);
+            end_queue(*replaced);
+        }
         auto known = known_as<known_srq>(object);
         known.pd_handle = handle_of<ibv_srq>(object).pd->handle;
         ibv_srq_attr attr = {};
@@ -204,13 +236,14 @@ void process_books::add_mr(const interposer::object &object,
     const auto &mr = handle_of<ibv_mr>(object);
     auto known = known_as<known_mr>(object);
     known.pd_handle = mr.pd->handle;
-    known.lkey = mr.lkey;
+    known.lkey = known.device_lkey = mr.lkey;
     known.rkey = mr.rkey;
     // The null MR discards what is written to it; the process that registered an imported one has
     // given its access.
     const bool has_access = asked.kind != interposer::memory_kind::NO_MEMORY &&
                             asked.kind != interposer::memory_kind::IMPORTED;
     known.access = has_access ? asked.access : IBV_ACCESS_LOCAL_WRITE;
+    known.is_access_known = has_access;
     const bool has_range = asked.kind == interposer::memory_kind::PROGRAM ||
                            asked.kind == interposer::memory_kind::DMABUF;
     if (asked.kind == interposer::memory_kind::PROGRAM)
@@ -231,7 +264,7 @@ void process_books::change_mr(const ibv_mr &mr, int flags, int access) {
             continue;
         forget_keys(known);
         known.pd_handle = mr.pd->handle;
-        known.lkey = mr.lkey;
+        known.lkey = known.device_lkey = mr.lkey;
         known.rkey = mr.rkey;
         if ((flags & IBV_REREG_MR_CHANGE_ACCESS) != 0)
             known.access = access;
@@ -242,6 +275,18 @@ void process_books::change_mr(const ibv_mr &mr, int flags, int access) {
         }
         index_keys(known);
     }
+}
+
+void process_books::change_lkey(known_mr &mr) {
+    constexpr std::uint32_t HIGHEST_BIT = 1U << 31, OTHER_BITS = 0x0101'0100;
+    forget_keys(mr);
+    mr.lkey = mr.device_lkey ^ HIGHEST_BIT;
+    while (mr.lkey == mr.rkey || mr_of_lkey.contains({mr.context, mr.lkey}) ||
+           mr_of_rkey.contains({mr.context, mr.lkey}))
+        mr.lkey += OTHER_BITS;
+    static_cast<ibv_mr *>(const_cast<void *>(mr.handle))->lkey = mr.lkey;
+    mr.name = "MR " + hex_number(mr.lkey);
+    index_keys(mr);
 }
 
 void process_books::arm(const ibv_cq &cq, const stack_trace &stack) {
@@ -265,7 +310,7 @@ void process_books::drop_requests(known_qp &qp) noexcept {
     for (request_map *const requests : {&qp.sends, &qp.receives})
         for (auto &[number, request] : *requests) {
             count(qp, request, -1);
-            return_memory(request);
+            end_use(number, request);
         }
     qp.sends.clear();
     qp.receives.clear();
@@ -277,11 +322,15 @@ void process_books::remove(const interposer::object &object, const stack_trace &
         return;
     if (destroyed.size() >= MAX_DESTROYED)
         destroyed.clear();
-    destroyed.insert_or_assign(object.handle,
-                               destroyed_object{.object = *known, .destruction = destruction});
+    uses.erase(object.number);
+    destroyed_object ended = {.object = *known, .destruction = destruction};
+    if (object.kind == object_kind::MR)
+        ended.rkey = mrs.at(object.number).rkey;
+    destroyed.insert_or_assign(object.handle, std::move(ended));
     switch (object.kind) {
     case object_kind::QP:
         drop_requests(qps.at(object.handle));
+        end_queue(*known);
         qps.erase(object.handle);
         return;
     case object_kind::CQ:
@@ -289,12 +338,15 @@ void process_books::remove(const interposer::object &object, const stack_trace &
         return;
     case object_kind::SRQ:
         drop_requests(srqs.at(object.handle));
+        end_queue(*known);
         srqs.erase(object.handle);
         return;
     case object_kind::MR:
         forget_keys(mrs.at(object.number));
-        if (mrs.at(object.number).num_requests != 0)
+        if (mrs.at(object.number).num_requests != 0) {
             remove_busy(mrs.at(object.number));
+            end_uses(mrs.at(object.number));
+        }
         mrs.erase(object.number);
         return;
     case object_kind::CONTEXT:
@@ -321,7 +373,7 @@ void process_books::end_context(const ibv_context *context) noexcept {
 void process_books::drop_requests(known_srq &srq) noexcept {
     for (auto &[number, request] : srq.receives) {
         count_mrs(request, -1);
-        return_memory(request);
+        end_use(number, request);
     }
     srq.receives.clear();
 }
@@ -341,6 +393,35 @@ void process_books::return_memory(posted_request &request) noexcept {
         if (named.begin != 0)
             owned.give_back(named.begin, named.end, use_of(request), named.can_protect);
     request.source.reset();
+}
+
+void process_books::end_use(std::uint64_t number, posted_request &request) noexcept {
+    return_memory(request);
+    if (watcher != nullptr)
+        watcher->end(number, request);
+}
+
+void process_books::end_uses(known_qp &qp) noexcept {
+    for (request_map *const requests : {&qp.sends, &qp.receives})
+        for (auto &[number, request] : *requests)
+            end_use(number, request);
+}
+
+void process_books::end_uses(const known_mr &mr) noexcept {
+    const auto names_mr = [&](const named_memory &named) {
+        return named.mr == mr.number;
+    };
+    const auto end_those_of = [&](request_map &requests) {
+        for (auto &[number, request] : requests)
+            if (std::any_of(request.memory.begin(), request.memory.end(), names_mr))
+                end_use(number, request);
+    };
+    for (auto &[handle, qp] : qps) {
+        end_those_of(qp.sends);
+        end_those_of(qp.receives);
+    }
+    for (auto &[handle, srq] : srqs)
+        end_those_of(srq.receives);
 }
 
 void process_books::count_mrs(const posted_request &request, int change) noexcept {
@@ -391,6 +472,8 @@ const posted_request &process_books::add_request(known_qp &qp, std::uint64_t num
     const posted_request &kept = requests.emplace(number, std::move(added)).first->second;
     count(qp, kept, 1);
     take_memory(kept);
+    if (watcher != nullptr)
+        watcher->begin(qp, number, kept);
     return kept;
 }
 
@@ -399,7 +482,16 @@ const posted_request &process_books::add_request(known_srq &srq, std::uint64_t n
     const posted_request &kept = srq.receives.emplace(number, std::move(added)).first->second;
     count_mrs(kept, 1);
     take_memory(kept);
+    if (watcher != nullptr)
+        watcher->begin(srq, number, kept);
     return kept;
+}
+
+posted_request *process_books::find_request(const interposer::request &request) noexcept {
+    if (known_qp *const qp = find_qp(request.queue))
+        return find_in(request.is_receive ? qp->receives : qp->sends, request.number);
+    known_srq *const srq = find_srq(request.queue);
+    return srq != nullptr ? find_in(srq->receives, request.number) : nullptr;
 }
 
 void process_books::remove_request(known_qp &qp, std::uint64_t number, bool is_receive) noexcept {
@@ -408,7 +500,7 @@ void process_books::remove_request(known_qp &qp, std::uint64_t number, bool is_r
     if (it == requests.end())
         return;
     count(qp, it->second, -1);
-    return_memory(it->second);
+    end_use(number, it->second);
     requests.erase(it);
 }
 
@@ -417,8 +509,12 @@ void process_books::remove_request(known_srq &srq, std::uint64_t number) noexcep
     if (it == srq.receives.end())
         return;
     count_mrs(it->second, -1);
-    return_memory(it->second);
+    end_use(number, it->second);
     srq.receives.erase(it);
+}
+
+known_object describe_object(const interposer::object &object) {
+    return known_as<known_object>(object);
 }
 
 std::string describe_request(const posted_request &request) {

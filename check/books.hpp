@@ -42,8 +42,10 @@ struct known_mr : known_object {
     std::uint32_t pd_handle = 0;
     std::uint64_t begin = 0, end = 0; ///< as SGEs name them; end 0: everything
     std::uintptr_t memory = 0;        ///< of the program; 0: it is not the program's memory
-    std::uint32_t lkey = 0, rkey = 0;
+    std::uint32_t lkey = 0, rkey = 0; ///< that the program has
+    std::uint32_t device_lkey = 0;    ///< that the device has
     int access = 0;
+    bool is_access_known = true;  ///< or it is another process's
     std::size_t num_requests = 0; ///< outstanding ones that name it, by each SGE
     std::size_t busy_index = 0;   ///< of busy_mrs, if there are any
 };
@@ -68,6 +70,7 @@ struct posted_request {
     bool is_receive = false;
     bool is_signaled = true;
     std::vector<named_memory> memory = {}; ///< that its SGEs name
+    std::vector<ibv_sge> device_sges = {}; ///< with the device's lkeys, if the program has others
     stack_trace stack = {};
     bool is_returned = false; ///< its memory: the program knows that the device has executed it
     std::shared_ptr<source_copy> source = {}; ///< nullptr: it is not compared
@@ -76,6 +79,19 @@ struct posted_request {
 bool is_written(const posted_request &) noexcept;
 /// By the numbers of the requests: in the order in which they were posted.
 using request_map = std::map<std::uint64_t, posted_request>;
+
+/// Learns which memory a device may use, and for how long. The mutex of the books is locked.
+class request_watcher {
+  public:
+    virtual ~request_watcher() = default;
+    /// The request is about to be posted.
+    virtual void begin(const known_object &queue, std::uint64_t number, const posted_request &) = 0;
+    /// The device does not use its memory any more: it is complete, was refused, its queue was
+    /// reset or destroyed, or its MR was deregistered. May come again for the same request.
+    virtual void end(std::uint64_t number, const posted_request &) noexcept = 0;
+    /// The QP or SRQ exists no longer.
+    virtual void end_queue(const known_object &) noexcept = 0;
+};
 
 struct known_cq : known_object {
     const void *channel = nullptr;
@@ -99,7 +115,10 @@ struct known_qp : known_object {
     const void *send_cq = nullptr, *recv_cq = nullptr;
     const void *srq = nullptr;
     ibv_qp_type type = {};
-    ibv_qp_state state = IBV_QPS_UNKNOWN; ///< that the program has set, or a completion shows
+    std::uint32_t qp_num = 0;
+    std::optional<std::uint32_t> local_peer; ///< the number of its peer, if that is of this device
+    const void *peer = nullptr;              ///< that QP, when it was looked up last
+    ibv_qp_state state = IBV_QPS_UNKNOWN;    ///< that the program has set, or a completion shows
     stack_trace last_modify;
     std::uint32_t max_sends = 0; ///< 0: not known
     std::size_t max_send_sges = SIZE_MAX, max_receive_sges = SIZE_MAX;
@@ -120,6 +139,7 @@ struct known_qp : known_object {
 /// An object that the program has destroyed, until another has its address.
 struct destroyed_object {
     known_object object;
+    std::uint32_t rkey = 0; ///< of an MR
     stack_trace destruction;
 };
 
@@ -133,6 +153,13 @@ struct endless_wait {
     bool is_reported = false;
 };
 
+/// A call with an object whose calls the program must serialize.
+struct use_in_progress {
+    std::thread::id thread;
+    const char *call = nullptr;
+    stack_trace stack;
+};
+
 /// Protected by the mutex of the check.
 struct process_books {
     std::unordered_map<const void *, known_qp> qps;
@@ -144,9 +171,12 @@ struct process_books {
     std::map<object_number, known_object> others;
     std::unordered_map<const void *, destroyed_object> destroyed;
     std::map<std::thread::id, endless_wait> waits;
-    bool are_waits_watched = false; ///< by a thread
+    std::map<std::uint64_t, object_number> binds; ///< of MWs that are being posted, by request: MRs
+    std::map<object_number, std::vector<use_in_progress>> uses; ///< of single-threaded objects
+    bool are_waits_watched = false;                             ///< by a thread
 
-    owned_memory owned; ///< by the device
+    owned_memory owned;                 ///< by the device
+    request_watcher *watcher = nullptr; ///< nullptr: there is none
 
     /// Calls func(object of its queue, request) for each outstanding request, until it returns
     /// true.
@@ -161,10 +191,14 @@ struct process_books {
 
     /// nullptr: there is none.
     known_qp *find_qp(const void *handle) noexcept;
+    known_qp *find_qp(const ibv_context *, std::uint32_t qp_num) noexcept;
     known_srq *find_srq(const void *handle) noexcept;
     known_cq *find_cq(const void *handle) noexcept;
     known_mr *find_mr(object_number) noexcept;
     known_mr *find_mr(const ibv_context *, std::uint32_t lkey) noexcept;
+    known_mr *find_remote_mr(const ibv_context *, std::uint32_t rkey) noexcept;
+    /// The QP of this process that a QP is connected to.
+    known_qp *find_peer(known_qp &) noexcept;
 
     /// The object that has this number, of any kind; nullptr: there is none.
     known_object *find(const interposer::object &) noexcept;
@@ -173,16 +207,22 @@ struct process_books {
     void add_mr(const interposer::object &, const interposer::registration &);
     /// ibv_rereg_mr() has succeeded.
     void change_mr(const ibv_mr &, int flags, int access);
+    /// From now on the program has another lkey of it, which differs from the rkey.
+    void change_lkey(known_mr &);
     void arm(const ibv_cq &, const stack_trace &);
     /// Its requests are forgotten, too.
     void remove(const interposer::object &, const stack_trace &destruction);
     /// The requests of a QP that was reset.
     void drop_requests(known_qp &) noexcept;
+    /// The device executes no request of the QP any more: their completions say so.
+    void end_uses(known_qp &) noexcept;
 
     const posted_request &add_request(known_qp &, std::uint64_t number, posted_request);
     const posted_request &add_request(known_srq &, std::uint64_t number, posted_request);
     /// The program may use the memory of the request again.
     void return_memory(posted_request &) noexcept;
+    /// nullptr: the queue does not have it any more.
+    posted_request *find_request(const interposer::request &) noexcept;
     /// Nothing, if the queue does not have it any more.
     void remove_request(known_qp &, std::uint64_t number, bool is_receive) noexcept;
     void remove_request(known_srq &, std::uint64_t number) noexcept;
@@ -207,12 +247,20 @@ struct process_books {
     void take_memory(const posted_request &);
     void count_mrs(const posted_request &, int change) noexcept;
     void end_context(const ibv_context *) noexcept;
+    void end_uses(const known_mr &) noexcept;
+    void end_use(std::uint64_t number, posted_request &) noexcept;
+    void end_queue(const known_object &queue) noexcept {
+        if (watcher != nullptr)
+            watcher->end_queue(queue);
+    }
     void add_busy(known_mr &) noexcept;
     void remove_busy(const known_mr &) noexcept;
     /// Its MRs and its CQ have one request more, or less.
     void count(known_qp &, const posted_request &, int change) noexcept;
 };
 
+/// What all objects have; it is in no books.
+known_object describe_object(const interposer::object &);
 /// "RDMA Write, wr_id 0x7", "receive, wr_id 0x7"
 std::string describe_request(const posted_request &);
 const char *state_name(ibv_qp_state) noexcept;

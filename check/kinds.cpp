@@ -196,6 +196,78 @@ constexpr std::array<kind_description, NUM_KINDS> KINDS = {{
          "before the program has seen them; a Send may carry what is just being received.",
      .fix = "Give each outstanding request memory that no other one has; it is no mistake where "
             "the data do not matter, as in a benchmark."},
+    {.name = "remote-key",
+     .level = ERROR,
+     .summary = "the rkey of a request is no rkey of its peer's MRs",
+     .why = "The rkey of an RDMA Write, an RDMA Read or an atomic must be the rkey of an MR of the "
+            "peer that is registered until the request completes (ibv_reg_mr(3), "
+            "ibv_post_send(3)). An lkey is another number on many devices, although equal on "
+            "some. The request completes with IBV_WC_REM_ACCESS_ERR, and both QPs go to an error "
+            "state.",
+     .fix = "Tell the peer mr->rkey, and again after each registration; deregister only when the "
+            "peer has said that it is done. The other end of this QP is in this process, so that "
+            "its MRs are known."},
+    {.name = "remote-range",
+     .level = ERROR,
+     .summary = "the remote memory of a request is not within the MR of its rkey",
+     .why = "The addresses of an RDMA Write, an RDMA Read or an atomic, remote_addr to remote_addr "
+            "plus the lengths of all SGEs, must be within the MR of its rkey: from the address and "
+            "of the length that were registered, from 0 for IBV_ACCESS_ZERO_BASED, or from the "
+            "iova of ibv_reg_mr_iova() (ibv_reg_mr(3), ibv_post_send(3)). The request completes "
+            "with IBV_WC_REM_ACCESS_ERR, and both QPs go to an error state.",
+     .fix = "Tell the peer the address and the length that were registered, and compare them with "
+            "the offset and length of each request."},
+    {.name = "remote-access",
+     .level = ERROR,
+     .summary = "the MR of a request's rkey was registered without that access",
+     .why = "An RDMA Write needs IBV_ACCESS_REMOTE_WRITE in the flags of the MR that it writes to, "
+            "an RDMA Read IBV_ACCESS_REMOTE_READ, and an atomic IBV_ACCESS_REMOTE_ATOMIC "
+            "(ibv_reg_mr(3)). The request completes with IBV_WC_REM_ACCESS_ERR, and both QPs go to "
+            "an error state.",
+     .fix = "Add the flag to the access flags of ibv_reg_mr(). IBV_ACCESS_LOCAL_WRITE must be set "
+            "for the two that write."},
+    {.name = "remote-pd",
+     .level = ERROR,
+     .summary = "the MR of a request's rkey is of another PD than the QP that it arrives by",
+     .why = "A request gets access only to MRs of the PD of the QP that it arrives by "
+            "(ibv_reg_mr(3), ibv_create_qp(3)). It completes with IBV_WC_REM_ACCESS_ERR, and both "
+            "QPs go to an error state. Devices that do not compare PDs hide it.",
+     .fix = "Register the memory in the PD of the QP that the peer is connected to."},
+    {.name = "thread-domain",
+     .level = ERROR,
+     .summary = "two threads use an object with a thread domain at the same time",
+     .why = "Objects that are created under a thread domain, by a parent domain that has one, have "
+            "no locks of the library against concurrent access (ibv_alloc_td(3)); nor has a CQ "
+            "with IBV_CREATE_CQ_ATTR_SINGLE_THREADED (ibv_create_cq_ex(3)). Two calls with one "
+            "such object that overlap in time write the same entry of its queue or the same "
+            "doorbell: requests are lost, or a completion is returned twice.",
+     .fix = "Serialize all calls with the object: use it from one thread, or with a mutex that is "
+            "held from ibv_wr_start() to ibv_wr_complete(), and from ibv_start_poll() to "
+            "ibv_end_poll(). Else create it with the plain PD."},
+    {.name = "used-after-fork",
+     .level = ERROR,
+     .summary = "a child of fork() uses an object of its parent",
+     .why = "A child of fork() has copies of the driver's locks and indices, and the queues "
+            "themselves are shared with the parent, or not mapped any more, as the driver has it. "
+            "What the child posts or polls takes the place of a request or completion of the "
+            "parent, or the child crashes. Commands of both go to the kernel by one open file "
+            "(fork(2)): what the child destroys, the parent no longer has. ibv_fork_init(3) "
+            "protects the parent's memory, and does not change this.",
+     .fix = "Let only the parent use the objects that it has created: the child opens the device "
+            "itself, and creates its own. Let it leave by _exit(), or by exec, so that no "
+            "destructor destroys what it inherits; ibv_close_device() closes its copy. A daemon "
+            "opens the device after its last fork()."},
+    {.name = "fork-unsafe",
+     .level = WARNING,
+     .summary = "fork() with registered memory, and without ibv_fork_init()",
+     .why = "After fork(), a page belongs to both processes until one of them writes to it: that "
+            "one gets a copy. If it is the parent, the device goes on with the old page, which "
+            "only the child has, and the parent does not see what arrives. Kernels that copy "
+            "registered pages at fork() need nothing; this one does not: "
+            "ibv_is_fork_initialized(3) says IBV_FORK_DISABLED. ibv_fork_init(3) is not necessary "
+            "only if all threads of the parent wait until the child ends or executes a program.",
+     .fix = "Call ibv_fork_init() before the first registration, or set RDMAV_FORK_SAFE=1 in the "
+            "environment. To execute a program, use posix_spawn() or vfork(), which copy nothing."},
     {.name = "leaked",
      .level = WARNING,
      .summary = "objects were not destroyed when the process ended",

@@ -35,9 +35,16 @@ enum class finding_kind : unsigned char {
     SOURCE_CHANGED,
     EARLY_ACCESS,
     OVERLAP,
+    REMOTE_KEY,
+    REMOTE_RANGE,
+    REMOTE_ACCESS,
+    REMOTE_PD,
+    THREAD_DOMAIN,
+    USED_AFTER_FORK,
+    FORK_UNSAFE,
     LEAKED,
 };
-inline constexpr std::size_t NUM_KINDS = 19;
+inline constexpr std::size_t NUM_KINDS = 26;
 
 inline constexpr std::array<finding_kind, NUM_KINDS> ALL_KINDS = [] {
     std::array<finding_kind, NUM_KINDS> kinds{};

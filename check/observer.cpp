@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <dlfcn.h>
 #include <fcntl.h>
 
 namespace coherdma::check {
@@ -35,6 +36,13 @@ bool has_local_memory(const ibv_send_wr &wr) noexcept {
            wr.opcode != IBV_WR_LOCAL_INV;
 }
 
+/// Whether registered memory stays the parent's. True if libibverbs does not say it.
+bool is_fork_safe() noexcept {
+    const auto is_initialized = reinterpret_cast<decltype(ibv_is_fork_initialized) *>(
+        dlsym(RTLD_DEFAULT, "ibv_is_fork_initialized")); // since rdma-core 33
+    return is_initialized == nullptr || is_initialized() != IBV_FORK_DISABLED;
+}
+
 class check_observer final : public observer {
   public:
     bool on_open(ibv_context &context, int &error) override try {
@@ -57,7 +65,7 @@ class check_observer final : public observer {
             start_without_device();
         with_books([&](locked_books &locked) {
             if (created.kind == object_kind::MR)
-                locked.books.add_mr(created, last_registration);
+                add_mr(locked, created);
             else
                 locked.books.add(created);
         });
@@ -97,7 +105,10 @@ class check_observer final : public observer {
         return 0;
     }
     void on_rereg_mr(ibv_mr &mr, int flags, int access) override {
-        with_books([&](locked_books &locked) { locked.books.change_mr(mr, flags, access); });
+        with_books([&](locked_books &locked) {
+            locked.books.change_mr(mr, flags, access);
+            change_lkey(locked, mr.context, mr.lkey);
+        });
         add_bounds(mr.addr, mr.length);
     }
     void before_modify_qp(ibv_qp &qp, const ibv_qp_attr &attr, int mask) override {
@@ -109,6 +120,7 @@ class check_observer final : public observer {
         });
     }
     void on_modify_qp(ibv_qp &qp, const ibv_qp_attr &attr, int mask) override {
+        note_connection(qp, attr, mask);
         if ((mask & IBV_QP_STATE) == 0)
             return;
         with_books([&](locked_books &locked) {
@@ -117,6 +129,8 @@ class check_observer final : public observer {
                 return;
             if (attr.qp_state == IBV_QPS_RESET)
                 locked.books.drop_requests(*known);
+            if (attr.qp_state == IBV_QPS_ERR)
+                locked.books.end_uses(*known);
             known->state = attr.qp_state;
             known->last_modify = stack_trace::capture_all();
             known->has_failed = false;
@@ -124,19 +138,26 @@ class check_observer final : public observer {
     }
 
     void before_send(const request &sent, ibv_send_wr &wr) override {
-        add_request(sent, has_local_memory(wr) ? sges_of(wr) : std::span<const ibv_sge>{});
+        add_request(sent, has_local_memory(wr) ? sges_of(wr) : std::span<const ibv_sge>{},
+                    wr.sg_list);
+        check_send(sent, wr);
         check_address(sent, wr);
     }
     void before_receive(const request &receive, ibv_recv_wr &wr) override {
-        add_request(receive, sges_of(wr));
+        add_request(receive, sges_of(wr), wr.sg_list);
         check_posted(receive); // there is no event of an accepted one
     }
-    void on_post(const request &sent, const ibv_send_wr &) override { check_posted(sent); }
+    void on_post(const request &sent, const ibv_send_wr &) override {
+        check_posted(sent);
+        end_bind_of(sent);
+    }
     void on_refuse(const request &refused) override {
+        end_bind_of(refused);
         check_posted(refused);
         with_books([&](locked_books &locked) { remove_request(locked.books, refused); });
     }
     void on_abort(const request &aborted) override {
+        end_bind_of(aborted);
         with_books([&](locked_books &locked) { remove_request(locked.books, aborted); });
     }
     void on_completion(ibv_cq &, completion &polled) override { note_completion(polled); }
@@ -145,6 +166,14 @@ class check_observer final : public observer {
             if (known_cq *const known = locked.books.find_cq(&cq))
                 known->is_polled_since_arm = true;
         });
+    }
+
+    void before_use(const object &used, const char *call) override {
+        with_books(
+            [&](locked_books &locked) { begin_use(locked.books, used, call, locked.results); });
+    }
+    void after_use(const object &used) override {
+        with_books([&](locked_books &locked) { end_use(locked.books, used); });
     }
 
     void before_arm(ibv_cq &cq) override {
@@ -191,13 +220,24 @@ class check_observer final : public observer {
             with_books([&](locked_books &locked) {
                 check_free(locked.books, begin, begin + length, call, locked.results);
                 forget_memory(locked.books, begin, begin + length);
+                if (sanitizers *const watcher = locked.process().watcher.get())
+                    watcher->note_free(begin, begin + length, call);
             });
     }
 
+    void before_fork() override {
+        with_books(
+            [](locked_books &locked) { check_fork(locked.books, is_fork_safe(), locked.results); });
+    }
     void on_fork() override { reset_check_after_fork(); }
+    void before_inherited_use(const object &used, const char *call) override {
+        if (current_check.load() == nullptr)
+            start_without_device();
+        with_books([&](locked_books &locked) { check_inherited(used, call, locked.results); });
+    }
 
   private:
-    /// A cm_id need not have a device.
+    /// A cm_id need not have a device, nor a child of fork() that uses its parent's objects.
     static void start_without_device() noexcept {
         try {
             if (read_settings().problem.empty()) // else it is said when a device is opened
@@ -212,6 +252,22 @@ class check_observer final : public observer {
         const std::uintptr_t end = length < UINTPTR_MAX - begin ? begin + length : UINTPTR_MAX;
         with_books([&](locked_books &locked) { locked.books.owned.pages().forget(begin, end); });
     }
+    static void end_bind_of(const request &sent) {
+        if (!sent.is_receive && sent.opcode == IBV_WR_BIND_MW)
+            end_bind(sent);
+    }
+
+    static void add_mr(locked_books &locked, const object &created) {
+        locked.books.add_mr(created, last_registration);
+        change_lkey(locked, created.context, static_cast<const ibv_mr *>(created.handle)->lkey);
+    }
+    /// If the settings ask for it.
+    static void change_lkey(locked_books &locked, const ibv_context *context, std::uint32_t lkey) {
+        known_mr *const mr = locked.books.find_mr(context, lkey);
+        if (mr != nullptr && locked.config().distinct_keys)
+            locked.books.change_lkey(*mr);
+    }
+
     static void add_bounds(const void *addr, std::size_t length) noexcept {
         const auto begin = reinterpret_cast<std::uintptr_t>(addr);
         const std::uintptr_t end = begin + length;
@@ -219,7 +275,8 @@ class check_observer final : public observer {
     }
 
     /// From a registration to on_create() of its MR, which come on one thread.
-    static inline thread_local registration last_registration;
+    /// initial-exec: without memory of the heap, which some sanitizers mistake for another layout.
+    [[gnu::tls_model("initial-exec")]] static inline thread_local registration last_registration;
 };
 
 } // namespace

@@ -13,10 +13,12 @@ namespace coherdma::check {
 
 class owned_memory {
   public:
-    /// From now on it is known which memory is the device's, and whole pages of it are protected.
+    /// From now on it is known which memory is the device's. With a handler, whole pages of it are
+    /// protected.
     void start(page_guard::access_handler *handler) noexcept {
         is_started_ = true;
-        pages_.start(handler);
+        if (handler != nullptr)
+            pages_.start(handler);
     }
     [[nodiscard]] bool is_started() const noexcept { return is_started_; }
 

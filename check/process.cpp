@@ -25,7 +25,8 @@ std::mutex start_mutex;
 bool handle_access(const refused_access &access) noexcept {
     if (!all_registered.overlap(access.addr, access.addr + 1))
         return false;
-    if (checking_scope::is_active()) { // this thread may hold the mutex of the books
+    // Active: this thread may hold the mutex of the books. nullptr: it is a child of fork().
+    if (checking_scope::is_active() || current_check.load() == nullptr) {
         page_guard::open(access.addr, access.addr + 1);
         return true;
     }
@@ -34,42 +35,6 @@ bool handle_access(const refused_access &access) noexcept {
         is_protected = check_access(locked.books, access, locked.results);
     });
     return is_protected;
-}
-
-/// In a child of fork(), nothing is protected. Between these handlers no other thread changes what
-/// is.
-class fork_handlers {
-  public:
-    static void install(process_check &process) noexcept {
-        static bool is_installed = false; // a child has those of its parent
-        checked_ = &process;
-        if (!std::exchange(is_installed, true))
-            pthread_atfork(lock, unlock, unlock_in_child);
-    }
-
-  private:
-    static void lock() noexcept {
-        is_locked_ = !checking_scope::is_active(); // else this thread may hold it
-        if (is_locked_)
-            checked_->mutex.lock();
-    }
-    static void unlock() noexcept {
-        if (is_locked_)
-            checked_->mutex.unlock();
-    }
-    static void unlock_in_child() noexcept {
-        if (is_locked_)
-            checked_->books.owned.pages().forget(0, UINTPTR_MAX);
-        unlock();
-    }
-
-    static inline process_check *checked_ = nullptr;
-    static inline thread_local bool is_locked_ = false;
-};
-
-void start_ownership(process_check &process) {
-    process.books.owned.start(handle_access);
-    fork_handlers::install(process);
 }
 
 /// Writes the summary; ends the process if the settings have a status for findings.
@@ -181,7 +146,9 @@ void start_check() {
     static_cast<void>(has_handler);
     auto *const process = new process_check(read_settings());
     if (process->config.ownership)
-        start_ownership(*process);
+        process->books.owned.start(process->config.protect ? handle_access : nullptr);
+    if (process->watcher != nullptr)
+        explain_sanitizer_reports();
     try {
         reports::report_before_end_by_signal(report_at_signal, checking_scope::is_active);
     } catch (const std::system_error &) { // no more threads: a signal ends it without a summary
@@ -190,8 +157,26 @@ void start_check() {
     current_check.store(process, std::memory_order_release);
 }
 
+void end_check() noexcept {
+    process_check *const process = current_check.load(std::memory_order_acquire);
+    if (process == nullptr || checking_scope::is_active())
+        return;
+    try {
+        const checking_scope scope;
+        process->log.write_summary();
+    } catch (const std::bad_alloc &) { // without memory there is no summary
+    }
+}
+
 void reset_check_after_fork() noexcept {
-    current_check.store(nullptr);
+    process_check *const process = current_check.exchange(nullptr);
+    // Another thread of the parent may have been in the checker: what it changed is left then, and
+    // handle_access() opens pages that are protected.
+    if (process != nullptr && process->mutex.try_lock()) {
+        if (process->watcher != nullptr)
+            process->watcher->end_all();
+        process->books.owned.pages().forget(0, UINTPTR_MAX);
+    }
     new (&start_mutex) std::mutex;
 }
 

@@ -6,6 +6,7 @@
 #include "books.hpp"
 #include "report_log.hpp"
 #include "rules.hpp"
+#include "sanitizers.hpp"
 #include "settings.hpp"
 #include "threads.hpp"
 
@@ -19,12 +20,16 @@ namespace coherdma::check {
 struct process_check {
     explicit process_check(const settings &process_config)
         : config(process_config)
-        , log(process_config) {}
+        , log(process_config)
+        , watcher(sanitizers::find()) {
+        books.watcher = watcher.get();
+    }
 
     const settings config;
     report_log log;
     std::mutex mutex; ///< protects the books
     process_books books;
+    const std::unique_ptr<sanitizers> watcher; ///< nullptr: no sanitizer runs the program
 };
 
 /// Where the program's registered memory is, or was. It only grows.
@@ -45,6 +50,8 @@ inline constinit std::atomic<process_check *> current_check = nullptr;
 
 /// A device is opened. Throws std::bad_alloc.
 void start_check();
+/// Writes the summary, but keeps the exit status: a sanitizer ends the process.
+void end_check() noexcept;
 /// In a child of fork(): the parent's threads may hold its mutexes. What the child opens is checked
 /// by its own books.
 void reset_check_after_fork() noexcept;
@@ -68,6 +75,7 @@ class locked_books {
 
   private:
     const checking_scope scope_;
+    const unseen_scope unseen_;
     process_check &process_;
     std::unique_lock<std::mutex> lock_;
 };

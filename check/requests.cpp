@@ -2,6 +2,7 @@
 
 #include "requests.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 namespace coherdma::check {
@@ -15,6 +16,7 @@ posted_request to_posted(const request &posted, bool has_stack) {
             .is_receive = posted.is_receive,
             .is_signaled = posted.is_signaled,
             .memory = {},
+            .device_sges = {},
             .stack = has_stack ? stack_trace::capture_all() : stack_trace{}};
 }
 
@@ -26,6 +28,7 @@ void note_failure(process_books &books, const request &failed, ibv_wc_status sta
     if (status == IBV_WC_WR_FLUSH_ERR || qp->has_failed)
         return;
     qp->has_failed = true;
+    books.end_uses(*qp);
     qp->failure = status;
     qp->failure_poll = stack_trace::capture_all();
     qp->failure_thread = std::this_thread::get_id();
@@ -58,19 +61,23 @@ void check_ownership(locked_books &locked, const known_object &queue, posted_req
     copy_source(posted);
 }
 
-/// The program learns that the device has executed it.
-void complete_request(locked_books &locked, const request &completed, bool is_success) {
-    known_qp *const qp = locked.books.find_qp(completed.queue);
-    if (qp != nullptr && is_success && !completed.is_receive) {
-        const auto it = qp->sends.find(completed.number);
-        if (it != qp->sends.end())
-            check_source(*qp, it->second, locked.results);
-    }
+/// The program learns that it is complete.
+void end_request(locked_books &locked, const request &completed, bool was_executed) {
+    posted_request *const posted = locked.books.find_request(completed);
+    if (posted == nullptr)
+        return;
+    if (const known_qp *const qp = locked.books.find_qp(completed.queue);
+        qp != nullptr && was_executed)
+        check_source(*qp, *posted, locked.results);
+    if (sanitizers *const watcher = locked.process().watcher.get())
+        watcher->complete(completed.number, *posted, was_executed);
     remove_request(locked.books, completed);
 }
 
-/// The peer has answered: it has what was sent before.
+/// A receive of the QP is complete, which the peer has sent after what it has got.
 void note_answer(locked_books &locked, known_qp &qp) {
+    if (sanitizers *const watcher = locked.process().watcher.get())
+        watcher->note_answer(qp, qp.answered_send, qp.last_send);
     if (locked.books.owned.is_started())
         for (auto it = qp.sends.upper_bound(qp.answered_send); it != qp.sends.end(); ++it) {
             check_source(qp, it->second, locked.results);
@@ -80,25 +87,118 @@ void note_answer(locked_books &locked, known_qp &qp) {
     qp.answered_send = qp.last_send;
 }
 
+/// Copies the SGEs, with the lkeys that the device has. They live as long as the request.
+ibv_sge *use_device_keys(process_books &books, const known_object &queue, posted_request &posted,
+                         std::span<const ibv_sge> sges) {
+    posted.device_sges.assign(sges.begin(), sges.end());
+    for (ibv_sge &sge : posted.device_sges)
+        if (const known_mr *const mr = books.find_mr(queue.context, sge.lkey))
+            sge.lkey = mr->device_lkey;
+    return posted.device_sges.data();
+}
+
+bool names_remote_memory(ibv_wr_opcode opcode) noexcept {
+    return opcode == IBV_WR_RDMA_WRITE || opcode == IBV_WR_RDMA_WRITE_WITH_IMM ||
+           opcode == IBV_WR_RDMA_READ || opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
+           opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+}
+
+/// The members of the union that have the opcode's values.
+void check_remote(locked_books &locked, known_qp &qp, const request &sent, const ibv_send_wr &wr) {
+    std::uint64_t length = 0;
+    for (int i = 0; i < wr.num_sge; ++i)
+        length += wr.sg_list[i].length;
+    const bool is_atomic =
+        wr.opcode == IBV_WR_ATOMIC_CMP_AND_SWP || wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+    const std::uint32_t rkey = is_atomic ? wr.wr.atomic.rkey : wr.wr.rdma.rkey;
+    const std::uint64_t addr = is_atomic ? wr.wr.atomic.remote_addr : wr.wr.rdma.remote_addr;
+    check_remote(locked.books, qp, to_posted(sent, false), rkey, addr, length, locked.results);
+}
+
+/// A driver reads the lkey of the ibv_mr: that has the device's meanwhile.
+void begin_bind(process_books &books, const request &sent, ibv_mr &mr) {
+    if (const known_mr *const known = books.find_mr(mr.context, mr.lkey)) {
+        books.binds.emplace(sent.number, known->number);
+        mr.lkey = known->device_lkey;
+    }
+}
+
+/// The QP of a receive's completion; nullptr: it is none, or the QP is not known.
+known_qp *find_receiver(process_books &books, const interposer::completion &polled) noexcept {
+    if (!polled.completed->is_receive)
+        return nullptr;
+    known_qp *const qp = books.find_qp(polled.completed->queue);
+    return qp != nullptr ? qp : books.find_qp(polled.completed->context, polled.wc.qp_num); // SRQ
+}
+
 } // namespace
 
-void add_request(const request &added, std::span<const ibv_sge> sges) {
+void check_send(const request &sent, const ibv_send_wr &wr) {
+    with_books([&](locked_books &locked) {
+        known_qp *const qp = locked.books.find_qp(sent.queue);
+        if (qp == nullptr)
+            return;
+        if (names_remote_memory(wr.opcode) &&
+            static_cast<std::size_t>(wr.num_sge) <= qp->max_send_sges)
+            check_remote(locked, *qp, sent, wr);
+        if (wr.opcode == IBV_WR_BIND_MW && wr.bind_mw.bind_info.mr != nullptr &&
+            locked.config().distinct_keys)
+            begin_bind(locked.books, sent, *wr.bind_mw.bind_info.mr);
+    });
+}
+
+void end_bind(const request &sent) {
+    with_books([&](locked_books &locked) {
+        auto &binds = locked.books.binds;
+        const auto ended = binds.find(sent.number);
+        if (ended == binds.end())
+            return;
+        const object_number number = ended->second;
+        binds.erase(ended);
+        const known_mr *const mr = locked.books.find_mr(number);
+        const bool is_last = std::none_of(binds.begin(), binds.end(),
+                                          [=](const auto &bind) { return bind.second == number; });
+        if (mr != nullptr && is_last)
+            static_cast<ibv_mr *>(const_cast<void *>(mr->handle))->lkey = mr->lkey;
+    });
+}
+
+void note_connection(const ibv_qp &qp, const ibv_qp_attr &attr, int mask) {
+    constexpr int PATH = IBV_QP_DEST_QPN | IBV_QP_AV;
+    if ((mask & PATH) != PATH || attr.ah_attr.is_global == 0)
+        return;
+    ibv_gid local = {};
+    const bool is_local = ibv_query_gid(qp.context, attr.ah_attr.port_num,
+                                        attr.ah_attr.grh.sgid_index, &local) == 0 &&
+                          std::memcmp(&local, &attr.ah_attr.grh.dgid, sizeof local) == 0;
+    with_books([&](locked_books &locked) {
+        known_qp *const known = locked.books.find_qp(&qp);
+        if (known != nullptr && (known->type == IBV_QPT_RC || known->type == IBV_QPT_UC))
+            known->local_peer = is_local ? std::optional(attr.dest_qp_num) : std::nullopt;
+    });
+}
+
+void add_request(const request &added, std::span<const ibv_sge> sges, ibv_sge *&sg_list) {
     with_books([&](locked_books &locked) {
         process_books &books = locked.books;
         posted_request posted = to_posted(added, locked.config().post_stacks);
         if (known_qp *const qp = books.find_qp(added.queue)) {
             const std::size_t max_sges =
                 added.is_receive ? qp->max_receive_sges : qp->max_send_sges;
-            posted.memory = check_sges(books, *qp, qp->pd_handle, posted, readable(sges, max_sges),
-                                       locked.results);
+            const std::span<const ibv_sge> read = readable(sges, max_sges);
+            posted.memory = check_sges(books, *qp, qp->pd_handle, posted, read, locked.results);
             check_ownership(locked, *qp, posted);
+            if (!read.empty() && locked.config().distinct_keys)
+                sg_list = use_device_keys(books, *qp, posted, read);
             check_after_failure(*qp, posted, locked.results);
             const posted_request &kept = books.add_request(*qp, added.number, std::move(posted));
             check_capacity(books, *qp, kept, locked.results);
         } else if (known_srq *const srq = books.find_srq(added.queue)) {
-            posted.memory = check_sges(books, *srq, srq->pd_handle, posted,
-                                       readable(sges, srq->max_sges), locked.results);
+            const std::span<const ibv_sge> read = readable(sges, srq->max_sges);
+            posted.memory = check_sges(books, *srq, srq->pd_handle, posted, read, locked.results);
             check_ownership(locked, *srq, posted);
+            if (!read.empty() && locked.config().distinct_keys)
+                sg_list = use_device_keys(books, *srq, posted, read);
             const posted_request &kept = books.add_request(*srq, added.number, std::move(posted));
             check_srq_capacity(books, *srq, kept, locked.results);
         }
@@ -134,12 +234,11 @@ void note_completion(const interposer::completion &polled) {
     bool fill = false;
     with_books([&](locked_books &locked) {
         const bool is_success = polled.wc.status == IBV_WC_SUCCESS;
-        for (const request &silent : polled.silent)
-            complete_request(locked, silent, is_success);
-        complete_request(locked, *polled.completed, is_success);
+        for (const request &silent : polled.silent) // posted before
+            end_request(locked, silent, is_success);
+        end_request(locked, *polled.completed, is_success);
         if (is_success) {
-            known_qp *const qp = locked.books.find_qp(polled.completed->queue);
-            if (qp != nullptr && polled.completed->is_receive)
+            if (known_qp *const qp = find_receiver(locked.books, polled))
                 note_answer(locked, *qp);
             return;
         }

@@ -9,8 +9,15 @@
 
 namespace coherdma::check {
 
-/// A request is about to be posted; sges: none if its data are inline.
-void add_request(const interposer::request &, std::span<const ibv_sge> sges);
+/// A request is about to be posted; sges: none if its data are inline. sg_list is set to others if
+/// the program has other lkeys than the device.
+void add_request(const interposer::request &, std::span<const ibv_sge> sges, ibv_sge *&sg_list);
+/// A send whose request names remote memory, or binds an MW.
+void check_send(const interposer::request &, const ibv_send_wr &);
+/// The request, which may be a bind, is posted, or was refused.
+void end_bind(const interposer::request &);
+/// A QP is connected, to a peer of its own device.
+void note_connection(const ibv_qp &, const ibv_qp_attr &, int mask);
 /// The AH that a request of a UD QP has.
 void check_address(const interposer::request &, const ibv_send_wr &);
 /// The driver was asked to post it, whatever it returned.

@@ -35,12 +35,28 @@ void check_free(const process_books &, std::uintptr_t begin, std::uintptr_t end,
                 findings &);
 void find_leaks(const process_books &, findings &);
 
+// Processes (rules_of_processes.cpp)
+/// This process is a child of fork(), and the object was its parent's.
+void check_inherited(const interposer::object &, const char *call, findings &);
+/// fork() begins. is_safe: the kernel or libibverbs keeps registered memory as it is.
+void check_fork(const process_books &, bool is_safe, findings &);
+
+// Threads (rules_of_threads.cpp)
+/// This thread begins a call with a single-threaded object.
+void begin_use(process_books &, const interposer::object &, const char *call, findings &);
+/// Or it ends one, which another thread may have begun.
+void end_use(process_books &, const interposer::object &) noexcept;
+
 // Requests (rules_of_requests.cpp)
 /// Of a request that is about to be posted; sges: none if the data are inline. Returns what
 /// the SGEs name.
 std::vector<named_memory> check_sges(process_books &, const known_object &queue,
                                      std::uint32_t pd_handle, const posted_request &,
                                      std::span<const ibv_sge> sges, findings &);
+/// A request that names memory of the peer, rkey and addresses (rules_of_remote_memory.cpp).
+/// length: of all its data.
+void check_remote(process_books &, known_qp &, const posted_request &, std::uint32_t rkey,
+                  std::uint64_t remote_addr, std::uint64_t length, findings &);
 /// After the driver was asked to post it, whatever it returned.
 void check_state(known_qp &, const posted_request &, findings &);
 /// Before the QP has the request.

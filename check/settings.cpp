@@ -62,12 +62,17 @@ void read_options(settings &config) {
             config.report_leaks = true;
         else if (option == "ownership")
             config.ownership = true;
+        else if (option == "protect")
+            config.ownership = config.protect = true;
         else if (option == "nostacks")
             config.post_stacks = false;
         else if (option == "nofill")
             config.fill = false;
+        else if (option == "distinctkeys")
+            config.distinct_keys = true;
         else if (!option.empty())
-            set_problem(config, NAME, option, "is not leaks, ownership, nostacks or nofill");
+            set_problem(config, NAME, option,
+                        "is not leaks, ownership, protect, nostacks, nofill or distinctkeys");
     }
 }
 

@@ -14,10 +14,12 @@ struct settings {
     std::size_t max_reports = 1;   ///< of one place; more are only counted
     int exit_status = 0;           ///< of a process with findings; 0: its own
     bool report_leaks = false;
-    bool ownership = false;  ///< check who uses the memory of requests
-    bool post_stacks = true; ///< keep the stack of each post
-    bool fill = true;        ///< overwrite the members of completions that are undefined
-    std::string problem;     ///< "VARIABLE: 'value' is not ..."; "": none
+    bool ownership = false;     ///< check who uses the memory of requests
+    bool protect = false;       ///< and protect whole pages of it from the program
+    bool post_stacks = true;    ///< keep the stack of each post
+    bool fill = true;           ///< overwrite the members of completions that are undefined
+    bool distinct_keys = false; ///< the program gets other lkeys than the device has
+    std::string problem;        ///< "VARIABLE: 'value' is not ..."; "": none
 };
 
 /// Of a setuid program: the defaults.

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * A courier: sends four messages by a reliable connection, from a thread to another one. With
- * --early it destroys its QP before the last send has completed, which can lose the message; with
- * --hasty it writes the next message into its buffer while the last one is being sent.
+ * A courier: sends four messages by a reliable connection, from a thread to another one. --early
+ * destroys its QP before the last send has completed; --hasty writes the next message into the
+ * buffer of the last one while that is being sent; --peek reads a message while it may arrive.
  *
- *     courier [--early|--hasty] ADDRESS     of an RDMA device of this machine
+ *     courier [--early|--hasty|--peek] ADDRESS     of an RDMA device of this machine
  *
  * docs/check.md leads through it.
  *
@@ -22,7 +22,7 @@ enum { NUM_MESSAGES = 4, MESSAGE = 64, WAIT_MS = 1000 };
 
 struct courier {
     const char *address;
-    int early, hasty;
+    int early, hasty, peek;
 };
 
 static void require(int ok, const char *operation) {
@@ -74,7 +74,7 @@ static void *send_messages(void *argument) {
 }
 
 /* Waits for the messages, but no longer than WAIT_MS; returns how many have arrived. */
-static int receive_messages(struct rdma_cm_id *id) {
+static int receive_messages(struct rdma_cm_id *id, int peek) {
     static char messages[NUM_MESSAGES][MESSAGE];
     struct ibv_mr *mr = rdma_reg_msgs(id, messages, sizeof messages);
     struct ibv_wc wc;
@@ -84,6 +84,8 @@ static int receive_messages(struct rdma_cm_id *id) {
         require(rdma_post_recv(id, NULL, messages[i], MESSAGE, mr) == 0, "receive");
     require(rdma_accept(id, NULL) == 0, "accept");
     for (int ms = 0; num_arrived < NUM_MESSAGES && ms < WAIT_MS; ++ms) {
+        if (peek && messages[num_arrived][0] != 0)
+            printf("message %d begins\n", num_arrived + 1);
         while (ibv_poll_cq(id->recv_cq, 1, &wc) == 1)
             num_arrived += wc.status == IBV_WC_SUCCESS;
         poll(NULL, 0, 1);
@@ -94,12 +96,14 @@ static int receive_messages(struct rdma_cm_id *id) {
 }
 
 int main(int argc, char **argv) {
-    struct courier courier = {.early = argc == 3 && strcmp(argv[1], "--early") == 0,
-                              .hasty = argc == 3 && strcmp(argv[1], "--hasty") == 0};
+    const char *option = argc == 3 ? argv[1] : "";
+    struct courier courier = {.early = strcmp(option, "--early") == 0,
+                              .hasty = strcmp(option, "--hasty") == 0,
+                              .peek = strcmp(option, "--peek") == 0};
     struct rdma_cm_id *listener, *id;
     pthread_t thread;
-    if (argc != 2 + courier.early + courier.hasty) {
-        fprintf(stderr, "usage: courier [--early|--hasty] ADDRESS\n");
+    if (argc != 2 + courier.early + courier.hasty + courier.peek) {
+        fprintf(stderr, "usage: courier [--early|--hasty|--peek] ADDRESS\n");
         return 2;
     }
     courier.address = argv[argc - 1];
@@ -107,7 +111,7 @@ int main(int argc, char **argv) {
     require(rdma_listen(listener, 1) == 0, "listen");
     require(pthread_create(&thread, NULL, send_messages, &courier) == 0, "thread");
     require(rdma_get_request(listener, &id) == 0, "request");
-    printf("%d of %d messages have arrived\n", receive_messages(id), NUM_MESSAGES);
+    printf("%d of %d messages have arrived\n", receive_messages(id, courier.peek), NUM_MESSAGES);
     pthread_join(thread, NULL);
     rdma_destroy_ep(id);
     rdma_destroy_ep(listener);

@@ -17,6 +17,8 @@ int req_notify_cq(ibv_cq *cq, int solicited_only) {
         notify(*record, &observer::before_arm, *cq);
     else if (record == nullptr && is_refused(object_kind::CQ, cq, "ibv_req_notify_cq"))
         return EINVAL;
+    else
+        note_unobserved_use(record, "ibv_req_notify_cq");
     return driver_req_notify_cq(cq, solicited_only);
 }
 

@@ -107,8 +107,14 @@ void adopt_context(ibv_context *context) try {
 }
 
 ibv_pd *alloc_parent_domain(ibv_context *context, ibv_parent_domain_init_attr *attr) {
-    return create(object_kind::PD, context,
-                  [=] { return context_of(context).driver_ex.alloc_parent_domain(context, attr); });
+    const bool has_td = attr->td != nullptr; // the call may change attr
+    ibv_pd *const pd = create(object_kind::PD, context, [=] {
+        return context_of(context).driver_ex.alloc_parent_domain(context, attr);
+    });
+    object_record *const record = has_td ? tables().others.find(pd) : nullptr;
+    if (record != nullptr)
+        record->info.is_single_threaded = true;
+    return pd;
 }
 
 ibv_mr *alloc_null_mr(ibv_pd *pd) {

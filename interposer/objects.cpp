@@ -52,6 +52,35 @@ bool is_refused(object_kind kind, const void *handle, const char *call) {
     return refused;
 }
 
+const char *name_of_destruction(object_kind kind) noexcept {
+    switch (kind) {
+    case object_kind::MR:
+        return "ibv_dereg_mr";
+    case object_kind::MW:
+        return "ibv_dealloc_mw";
+    case object_kind::CQ:
+        return "ibv_destroy_cq";
+    case object_kind::SRQ:
+        return "ibv_destroy_srq";
+    case object_kind::QP:
+        return "ibv_destroy_qp";
+    case object_kind::AH:
+        return "ibv_destroy_ah";
+    case object_kind::CM_ID:
+        return "rdma_destroy_id";
+    case object_kind::CONTEXT: // these close a descriptor, which the parent has, too
+    case object_kind::CHANNEL:
+    case object_kind::PD:
+        break;
+    }
+    return nullptr;
+}
+
+bool is_single_threaded(const ibv_pd *pd) noexcept {
+    const object_record *const record = tables().others.find(pd);
+    return record != nullptr && record->info.is_single_threaded;
+}
+
 std::uint64_t next_number() noexcept {
     return last_number.fetch_add(1, std::memory_order_relaxed) + 1;
 }

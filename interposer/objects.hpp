@@ -52,6 +52,7 @@ struct cq_record : object_record {
     context_record *context = nullptr;
     int (*driver_start_poll)(ibv_cq_ex *, ibv_poll_cq_attr *) = nullptr; ///< of an extended CQ
     int (*driver_next_poll)(ibv_cq_ex *) = nullptr;
+    void (*driver_end_poll)(ibv_cq_ex *) = nullptr; ///< of a single-threaded one
     std::uint64_t wc_flags = 0; ///< of an extended CQ: the members that its completions have
 };
 
@@ -130,6 +131,12 @@ inline bool is_observed(const object_record *record) noexcept {
            record->generation == current_generation.load(std::memory_order_relaxed);
 }
 
+/// Whether the program has inherited the object by fork().
+inline bool is_inherited(const object_record *record) noexcept {
+    return record != nullptr && !record->observers.empty() && !unobserved_scope::is_active() &&
+           record->generation != current_generation.load(std::memory_order_relaxed);
+}
+
 /// Calls functions of the object's observers, while it exists. Keeps errno.
 class delivery {
   public:
@@ -159,6 +166,44 @@ void notify(const object_record &record, void (observer::*event)(parameters...),
     delivery(record).notify(event, args...);
 }
 
+/// A call is about to use an object that is not observed.
+inline void note_unobserved_use(const object_record *used, const char *call) {
+    if (is_inherited(used))
+        notify(*used, &observer::before_inherited_use, used->info, call);
+}
+
+/// This thread begins to use the object, or ends it.
+inline void begin_use(const object_record &used, const char *call) {
+    if (used.info.is_single_threaded && is_observed(&used))
+        notify(used, &observer::before_use, used.info, call);
+}
+inline void end_use(const object_record &used) {
+    if (used.info.is_single_threaded && is_observed(&used))
+        notify(used, &observer::after_use, used.info);
+}
+
+/// A call that uses the object while this exists. Nothing of one without a record.
+class use_scope {
+  public:
+    use_scope(const object_record *used, const char *call)
+        : used_(used) {
+        if (used_ != nullptr)
+            begin_use(*used_, call);
+    }
+    ~use_scope() {
+        if (used_ != nullptr)
+            end_use(*used_);
+    }
+    use_scope(const use_scope &) = delete;
+    use_scope &operator=(const use_scope &) = delete;
+
+  private:
+    const object_record *const used_;
+};
+
+/// Whether the PD has a thread domain.
+bool is_single_threaded(const ibv_pd *) noexcept;
+
 /// Fills in what a record has of each kind.
 void init_record(object_record &, object_kind, const void *handle, ibv_context *,
                  const std::vector<observer *> &);
@@ -185,6 +230,10 @@ record &get_record(const handle_table<record> &table, object_kind kind, const vo
     return *match;
 }
 
+/// The call that destroys an object of this kind; nullptr: it leaves that of a parent of fork() as
+/// it is.
+const char *name_of_destruction(object_kind) noexcept;
+
 /// Calls the function that destroys an object, and notifies the observers. Returns its record if it
 /// no longer exists; not if the library calls another such function for that itself, as
 /// rdma_destroy_ep() does.
@@ -203,6 +252,8 @@ std::unique_ptr<record> destroy(handle_table<record> &table, const void *handle,
     const bool has_observers = is_observed(existing);
     if (has_observers)
         notify(*existing, &observer::before_destroy, std::as_const(existing->info));
+    else if (const char *const call = name_of_destruction(existing->info.kind))
+        note_unobserved_use(existing, call);
     error = end();
     if (has_observers)
         notify(*existing, &observer::on_destroy, std::as_const(existing->info), error);

@@ -31,6 +31,9 @@ struct object {
     const void *handle = nullptr;   ///< an ibv_qp, ibv_mr, …: another object may have it later
     ibv_context *context = nullptr; ///< that it belongs to; nullptr: a cm_id without a device
     std::uint64_t number = 0;       ///< no other object of this process has or had it
+    /// Of a PD, CQ, SRQ or QP: the program has promised to serialize its calls, by a thread domain
+    /// or IBV_CREATE_CQ_ATTR_SINGLE_THREADED.
+    bool is_single_threaded = false;
     call_stack creation;
 };
 
@@ -135,6 +138,12 @@ class observer {
     /// After a poll: the number of completions that it found, or what it returned.
     virtual void on_poll(ibv_cq &, int count) { static_cast<void>(count); }
 
+    /// The program begins to post to a QP or SRQ or to poll a CQ that is single-threaded. Of
+    /// ibv_wr_start() and ibv_start_poll(), the use ends with the call that ends them.
+    virtual void before_use(const object &, const char *call) { static_cast<void>(call); }
+    /// The use has ended.
+    virtual void after_use(const object &) {}
+
     /// ibv_req_notify_cq() begins.
     virtual void before_arm(ibv_cq &) {}
     /// ibv_get_cq_event() begins. It may wait.
@@ -164,8 +173,13 @@ class observer {
         static_cast<void>(addr), static_cast<void>(length), static_cast<void>(call);
     }
 
-    /// In a child of fork(). There are no events of the objects that it inherits.
+    /// fork() begins.
+    virtual void before_fork() {}
+    /// In a child of fork(). There are no other events of the objects that it inherits than this:
     virtual void on_fork() {}
+    /// The child is about to post to an inherited QP or SRQ, to poll or arm a CQ, or to destroy an
+    /// object other than a context, a PD or a completion channel.
+    virtual void before_inherited_use(const object &, const char *call) { static_cast<void>(call); }
 };
 
 /// What a module with an observer exports, extern "C", by this name, which changes with this

@@ -22,6 +22,12 @@ namespace {
 std::vector<observer *> *observers = nullptr;
 std::set<void *> *modules = nullptr; ///< handles of those that were asked for an observer
 
+void prepare_fork() {
+    const unobserved_scope scope;
+    for (observer *const loaded : *observers)
+        loaded->before_fork();
+}
+
 /// In the child of fork(): its objects are another generation. The observers begin afresh.
 void reset_after_fork() {
     current_generation.fetch_add(1, std::memory_order_relaxed);
@@ -62,7 +68,7 @@ void load_observer(const std::string &path) {
     if (loaded == nullptr)
         return;
     if (observers->empty())
-        pthread_atfork(nullptr, nullptr, reset_after_fork);
+        pthread_atfork(prepare_fork, nullptr, reset_after_fork);
     observers->push_back(loaded);
 }
 

@@ -36,6 +36,8 @@ int poll_cq(ibv_cq *cq, int num_entries, ibv_wc *wcs) {
     const cq_record *const record = tables().cqs.find(cq);
     if (record == nullptr && is_refused(object_kind::CQ, cq, "ibv_poll_cq"))
         return -1;
+    note_unobserved_use(record, "ibv_poll_cq");
+    const use_scope use(record, "ibv_poll_cq");
     const int count = context_of(cq->context).driver_ops.poll_cq(cq, num_entries, wcs);
     const auto events = begin_delivery(record);
     constexpr bool HAS_BYTE_LEN = true;
@@ -86,12 +88,23 @@ int deliver_current(const cq_record &record, ibv_cq_ex &cq, int result) {
 
 int start_poll(ibv_cq_ex *cq, ibv_poll_cq_attr *attr) {
     const cq_record &record = get_record(tables().cqs, object_kind::CQ, cq, "ibv_start_poll");
-    return deliver_current(record, *cq, record.driver_start_poll(cq, attr));
+    note_unobserved_use(&record, "ibv_start_poll");
+    begin_use(record, "ibv_start_poll");
+    const int result = deliver_current(record, *cq, record.driver_start_poll(cq, attr));
+    if (result != 0)
+        end_use(record);
+    return result;
 }
 
 int next_poll(ibv_cq_ex *cq) {
     const cq_record &record = get_record(tables().cqs, object_kind::CQ, cq, "ibv_next_poll");
     return deliver_current(record, *cq, record.driver_next_poll(cq));
+}
+
+void end_poll(ibv_cq_ex *cq) {
+    const cq_record &record = get_record(tables().cqs, object_kind::CQ, cq, "ibv_end_poll");
+    record.driver_end_poll(cq);
+    end_use(record);
 }
 
 } // namespace
@@ -101,6 +114,10 @@ void hook_extended_poll(cq_record &record, ibv_cq_ex &cq) noexcept {
     record.driver_next_poll = cq.next_poll;
     cq.start_poll = start_poll;
     cq.next_poll = next_poll;
+    if (!record.info.is_single_threaded)
+        return; // the end of a poll is of no interest
+    record.driver_end_poll = cq.end_poll;
+    cq.end_poll = end_poll;
 }
 
 void hook_poll_functions(ibv_context &context) noexcept {

@@ -107,8 +107,11 @@ int post_send(ibv_qp *qp, ibv_send_wr *wrs, ibv_send_wr **bad_wr) try {
             *bad_wr = wrs;
         return EINVAL;
     }
-    if (wrs == nullptr || !is_observed(record))
+    if (wrs == nullptr || !is_observed(record)) {
+        note_unobserved_use(record, "ibv_post_send");
         return driver_post_send(qp, wrs, bad_wr);
+    }
+    const use_scope use(record, "ibv_post_send");
     posted_list<ibv_send_wr> list(record->sends, list_length(wrs));
     {
         const delivery events(*record);
@@ -130,14 +133,17 @@ int post_receives(queue_type *queue, ibv_recv_wr *wrs, ibv_recv_wr **bad_wr,
                   int (*driver_post)(queue_type *, ibv_recv_wr *, ibv_recv_wr **),
                   const object_record *owner, request_queue *receives) try {
     constexpr bool IS_QP = std::is_same_v<queue_type, ibv_qp>;
-    if (owner == nullptr && is_refused(IS_QP ? object_kind::QP : object_kind::SRQ, queue,
-                                       IS_QP ? "ibv_post_recv" : "ibv_post_srq_recv")) {
+    constexpr const char *CALL = IS_QP ? "ibv_post_recv" : "ibv_post_srq_recv";
+    if (owner == nullptr && is_refused(IS_QP ? object_kind::QP : object_kind::SRQ, queue, CALL)) {
         if (bad_wr != nullptr)
             *bad_wr = wrs;
         return EINVAL;
     }
-    if (wrs == nullptr || !is_observed(owner))
+    if (wrs == nullptr || !is_observed(owner)) {
+        note_unobserved_use(owner, CALL);
         return driver_post(queue, wrs, bad_wr);
+    }
+    const use_scope use(owner, CALL);
     posted_list<ibv_recv_wr> list(receives, list_length(wrs));
     {
         const delivery events(*owner);
@@ -178,8 +184,11 @@ int post_srq_recv(ibv_srq *srq, ibv_recv_wr *wrs, ibv_recv_wr **bad_wr) {
 int bind_mw(ibv_qp *qp, ibv_mw *mw, ibv_mw_bind *bind) {
     const auto driver_bind_mw = context_of(qp->context).driver_ops.bind_mw;
     const qp_record *const record = tables().qps.find(qp);
-    if (!is_observed(record))
+    if (!is_observed(record)) {
+        note_unobserved_use(record, "ibv_bind_mw");
         return driver_bind_mw(qp, mw, bind);
+    }
+    const use_scope use(record, "ibv_bind_mw");
     ibv_send_wr wr = {};
     wr.wr_id = bind->wr_id;
     wr.opcode = IBV_WR_BIND_MW;

@@ -21,6 +21,9 @@ int (*original_munmap)(void *, std::size_t) = nullptr;
 void *(*original_mremap)(void *, std::size_t, std::size_t, int, void *) = nullptr;
 decltype(&mmap) original_mmap = nullptr;
 std::size_t (*original_usable_size)(void *) = nullptr;
+/// Whether the allocator is a sanitizer's, which says itself what is freed: also by operator
+/// delete, and by the calls of a program that it is linked into.
+bool has_free_hook = false;
 
 /// Memory of destroyed objects, in the order in which they were destroyed. The oldest is freed.
 class kept_memory {
@@ -46,6 +49,23 @@ void notify(const void *addr, std::size_t length, const char *call) noexcept {
     errno = saved_errno;
 }
 
+/// The sanitizer's allocator is about to free it.
+void on_sanitizer_free(const volatile void *memory) noexcept {
+    auto *const freed = const_cast<void *>(memory);
+    if (freed != nullptr && !unobserved_scope::is_active())
+        notify(freed, original_usable_size(freed), "free");
+}
+void on_sanitizer_malloc(const volatile void *, std::size_t) noexcept {}
+
+void install_free_hook() noexcept {
+    using malloc_hook = void (*)(const volatile void *, std::size_t);
+    using free_hook = void (*)(const volatile void *);
+    using install_function = int (*)(malloc_hook, free_hook);
+    const auto install = reinterpret_cast<install_function>(
+        dlsym(RTLD_DEFAULT, "__sanitizer_install_malloc_and_free_hooks"));
+    has_free_hook = install != nullptr && install(on_sanitizer_malloc, on_sanitizer_free) != 0;
+}
+
 void observed_free(void *memory) noexcept {
     if (memory == nullptr || unobserved_scope::is_active())
         return original_free(memory);
@@ -54,7 +74,8 @@ void observed_free(void *memory) noexcept {
     const auto *const destroyed = static_cast<const std::byte *>(destruction_scope::current());
     if (destroyed != nullptr && destroyed >= begin && destroyed < begin + length)
         return kept.add(memory);
-    notify(memory, length, "free");
+    if (!has_free_hook)
+        notify(memory, length, "free");
     original_free(memory);
 }
 
@@ -64,6 +85,7 @@ void *observed_realloc(void *memory, std::size_t new_length) noexcept {
     const std::size_t length = original_usable_size(memory);
     if (new_length > length || new_length == 0) // it may move, or is freed
         notify(memory, length, "realloc");
+    const unobserved_scope scope; // of the sanitizer's hook
     return original_realloc(memory, new_length);
 }
 
@@ -129,6 +151,7 @@ std::array<memory_function, 5> find_memory_functions() noexcept {
     find(original_mmap, "mmap");
     if (find(original_usable_size, "malloc_usable_size") != allocator)
         original_usable_size = unknown_usable_size; // it would be of another allocator
+    install_free_hook();
     const auto led_to = [](auto *original, auto *replacement) {
         return memory_function{.original = reinterpret_cast<void *>(original),
                                .replacement = reinterpret_cast<void *>(replacement)};

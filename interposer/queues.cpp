@@ -48,19 +48,30 @@ ibv_cq *added_cq(ibv_cq *cq, ibv_context *context) {
     return cq;
 }
 
+bool is_cq_single_threaded(const ibv_cq_init_attr_ex &attr) noexcept {
+    const bool has_flag = (attr.comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0 &&
+                          (attr.flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED) != 0;
+    return has_flag || ((attr.comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) != 0 &&
+                        is_single_threaded(attr.parent_domain));
+}
+
 ibv_cq_ex *create_cq_ex(ibv_context *context, ibv_cq_init_attr_ex *attr) {
     const std::uint64_t wc_flags = attr->wc_flags; // the call may change attr
+    const bool is_single = is_cq_single_threaded(*attr);
     ibv_cq_ex *const cq = context_of(context).driver_ex.create_cq_ex(context, attr);
-    if (auto record = make_record<cq_record>(object_kind::CQ, cq, context))
+    if (auto record = make_record<cq_record>(object_kind::CQ, cq, context)) {
+        record->info.is_single_threaded = is_single;
         add(tables().cqs, std::move(record), [=](cq_record &known) {
             known.wc_flags = wc_flags;
             hook_extended_poll(known, *cq);
         });
+    }
     return cq;
 }
 
 ibv_srq *added_srq(ibv_srq *srq, ibv_context *context) {
     if (auto record = make_record<srq_record>(object_kind::SRQ, srq, context)) {
+        record->info.is_single_threaded = is_single_threaded(srq->pd);
         record->receives = request_queue::take();
         add(tables().srqs, std::move(record), NO_HOOK);
     }
@@ -88,6 +99,7 @@ ibv_qp *added_qp(ibv_qp *qp, ibv_context *context, bool is_sig_all, std::uint64_
     auto record = make_record<qp_record>(object_kind::QP, qp, context);
     if (record == nullptr)
         return qp;
+    record->info.is_single_threaded = is_single_threaded(qp->pd);
     record->is_sig_all = is_sig_all;
     record->send_cq_number = number_of(qp->send_cq);
     record->recv_cq_number = number_of(qp->recv_cq);

@@ -310,6 +310,8 @@ void wr_set_inline_data_list(ibv_qp_ex *qp, std::size_t num_buf, const ibv_data_
 
 void wr_start(ibv_qp_ex *qp) {
     qp_record &record = record_of(qp);
+    note_unobserved_use(&record, "ibv_wr_start");
+    begin_use(record, "ibv_wr_start");
     record.driver_ex->qp.wr_start(qp); // from here on, this thread has the builder
     record.builder.is_begun = false;
     record.builder.batch.clear();
@@ -338,6 +340,7 @@ int wr_complete(ibv_qp_ex *qp) {
                                     request_tokens::HAVE);
         error = record.driver_ex->qp.wr_complete(qp); // another thread may have the builder then
     }
+    end_use(record);
     if (error != 0) {
         cancel(record, batch, &observer::on_refuse);
         return error;
@@ -354,6 +357,7 @@ void wr_abort(ibv_qp_ex *qp) {
     record.builder.batch.clear();
     record.builder.is_begun = false;
     record.driver_ex->qp.wr_abort(qp);
+    end_use(record);
     cancel(record, batch, &observer::on_abort);
 }
 

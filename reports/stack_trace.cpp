@@ -42,6 +42,17 @@ bool is_in_rdma_library(const void *return_addr) noexcept {
                        [&](std::string_view prefix) { return file.starts_with(prefix); });
 }
 
+/// Also in a program that it is linked into.
+bool is_in_sanitizer(const void *return_addr) noexcept {
+    Dl_info info;
+    const std::string_view file = file_of_call(return_addr, info);
+    const std::string_view name = info.dli_sname != nullptr ? info.dli_sname : "";
+    return file.starts_with("libasan.so") || file.starts_with("libtsan.so") ||
+           name.starts_with("_ZN11__sanitizer") || name.starts_with("__interceptor_") ||
+           name.starts_with("_ZN6__asan") || name.starts_with("_ZN6__msan") ||
+           name.starts_with("_ZN6__tsan");
+}
+
 /// In what calls main() or the function of a thread: libc, a sanitizer, and _start of the program.
 bool is_in_startup_code(const void *return_addr) noexcept {
     constexpr std::uintptr_t max_start_size = 64;
@@ -49,8 +60,7 @@ bool is_in_startup_code(const void *return_addr) noexcept {
         return true;
     Dl_info info;
     const std::string_view file = file_of_call(return_addr, info);
-    return file.starts_with("libc.so") || file.starts_with("libasan.so") ||
-           file.starts_with("libtsan.so");
+    return file.starts_with("libc.so") || is_in_sanitizer(return_addr);
 }
 
 /// ibv_post_send(), memset() and others are inlined into the program, as is the C++ library.
@@ -75,7 +85,8 @@ program_frames find_program_frames(const stack_trace &trace) noexcept {
     program_frames shown = {0, trace.depth};
     while (shown.end > 1 && is_in_startup_code(frame(shown.end - 1)))
         --shown.end;
-    while (shown.begin + 1 < shown.end && is_in_rdma_library(frame(shown.begin)))
+    while (shown.begin + 1 < shown.end &&
+           (is_in_rdma_library(frame(shown.begin)) || is_in_sanitizer(frame(shown.begin))))
         ++shown.begin;
     return shown;
 }
@@ -122,7 +133,8 @@ stack_trace stack_trace::capture() noexcept {
 stack_trace stack_trace::of_calls(void *const *begin, void *const *end) noexcept {
     stack_trace trace;
     constexpr auto max_depth = std::tuple_size<decltype(trace.frames)>();
-    while (static_cast<std::size_t>(end - begin) > max_depth && is_in_rdma_library(*begin))
+    while (static_cast<std::size_t>(end - begin) > max_depth &&
+           (is_in_rdma_library(*begin) || is_in_sanitizer(*begin)))
         ++begin;
     trace.depth = std::min(static_cast<int>(end - begin), static_cast<int>(max_depth));
     std::copy_n(begin, trace.depth, trace.frames.begin());

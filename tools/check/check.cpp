@@ -10,6 +10,7 @@
 #include "run/session.hpp"
 
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fmt/core.h>
 #include <memory>
@@ -28,7 +29,8 @@ struct check_options {
     std::string log_file, output_file, html_file, suppressions_file;
     int limit = 1; ///< how often one finding of one place is reported
     int findings_status = FAILED;
-    bool leaks = false, ownership = false, no_stacks = false, no_fill = false, json = false;
+    bool leaks = false, ownership = false, protect = false, no_stacks = false, no_fill = false,
+         distinct_keys = false, json = false;
     run::location_options location;
     std::string explained_kind;
     bool list = false;
@@ -40,10 +42,19 @@ std::string observer_options(const check_options &opts) {
     std::string text;
     for (const auto &[is_set, word] :
          {std::pair(opts.leaks, "leaks"), std::pair(opts.ownership, "ownership"),
-          std::pair(opts.no_stacks, "nostacks"), std::pair(opts.no_fill, "nofill")})
+          std::pair(opts.protect, "protect"), std::pair(opts.no_stacks, "nostacks"),
+          std::pair(opts.no_fill, "nofill"), std::pair(opts.distinct_keys, "distinctkeys")})
         if (is_set)
             text += std::string(text.empty() ? "" : ",") + word;
     return text;
+}
+
+/// Drivers that copy data into the program's buffers when it polls would be reported by the address
+/// sanitizer; those that have a variable for it leave that to the device.
+std::map<std::string, std::string> driver_environment() {
+    constexpr const char *NAME = "MLX5_SCATTER_TO_CQE";
+    return std::getenv(NAME) == nullptr ? std::map<std::string, std::string>{{NAME, "0"}}
+                                        : std::map<std::string, std::string>{};
 }
 
 /// The environment in which each process writes its log to this folder, and keeps its exit status.
@@ -59,6 +70,7 @@ std::map<std::string, std::string> observer_environment(const check_options &opt
     };
     if (!opts.suppressions_file.empty())
         env["COHERDMA_CHECK_SUPPRESS"] = std::filesystem::absolute(opts.suppressions_file);
+    env.merge(driver_environment());
     return env;
 }
 
@@ -146,9 +158,13 @@ void add_check(cli::command &program, int &status) {
         .type_name("FILE");
     command.add_flag("--leaks", opts->leaks, "Also report objects that are left at exit");
     command.add_flag("--ownership", opts->ownership, "Also check who uses the memory of requests");
+    command.add_flag("--protect", opts->protect,
+                     "The same, and protect pages of it from the program");
     command.add_flag("--no-stacks", opts->no_stacks, "Faster: no call stacks of posted requests");
     command.add_flag("--no-fill", opts->no_fill,
                      "Leave undefined members of completions as they are");
+    command.add_flag("--distinct-keys", opts->distinct_keys,
+                     "Give the program lkeys that differ from the rkeys");
     command
         .add_option("--limit", opts->limit, "Reports of one finding at one place; more are counted")
         .range(1, check::MAX_LIMIT)

@@ -2,15 +2,18 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """The checker finds each wrong program of the corpus, and is silent about the corrected ones.
 
-    check.py rxe|siw [--bare] [--only REGEX] [--seed N]
+    check.py rxe|siw [--bare] [--sanitizer asan|tsan|msan] [--only REGEX] [--seed N]
 
 Runs tests/system/check/corpus over a soft device of the driver (in `softrdma run`), and prints TAP and
 a table. Each case runs twice, each time in a process: wrong and corrected. A finding must be of the
 case's kind, on a line with the comment "wrong: KIND" of its function, or in what that calls; the corrected program must have
 none. Cases of kind none are correct programs. The program must end as without the checker, and the log must end with the summary.
 
+--sanitizer: the corpus as that sanitizer's compiler builds it. It must not report in a corrected program,
+and must report the cases that have its name as their kind.
 --bare: without the checker: each program must do what the table of the corpus says of it. --seed: the
-order of the cases. PROVIDER=stock: over the provider of rdma-core.
+order of the cases. COHERDMA_CHECK_OPTIONS is added to what a kind needs. PROVIDER=stock: over the
+provider of rdma-core.
 """
 
 import argparse
@@ -26,7 +29,22 @@ from typing import Any, Dict, List, NamedTuple, Set, Tuple
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "corpus")
 TIMEOUT = 120.0  # ends a hang
+OPTIONS = {"leaked": "leaks", "remote-key": "distinctkeys"}  # that the kinds need
+SANITIZERS = {"asan": "AddressSanitizer", "tsan": "ThreadSanitizer", "msan": "MemorySanitizer"}
+EXPLANATION = "coherdma check: this memory is of"  # in a report of the address sanitizer
 CRASHES = (-signal.SIGSEGV, -signal.SIGABRT, -signal.SIGBUS, -signal.SIGILL)
+
+
+class Options(NamedTuple):
+    """How the cases are run."""
+
+    driver: str
+    bare: bool
+    sanitizer: str  # or ""
+
+    def program(self) -> str:
+        suffix = "_" + self.sanitizer if self.sanitizer else ""
+        return build_path("tests/system/check/corpus/corpus" + suffix)
 
 
 class Case(NamedTuple):
@@ -37,7 +55,7 @@ class Case(NamedTuple):
     needs: List[str]
     crash: str  # when it may: "", "bare" (only without the checker) or "checked" (with it, too)
     also: List[str]
-    options: str
+    options: str  # of the checker
 
 
 def build_path(name: str) -> str:
@@ -48,20 +66,23 @@ def is_stock() -> bool:
     return os.environ.get("PROVIDER") == "stock"
 
 
-def list_cases(driver: str) -> List[Case]:
+def list_cases(options: Options) -> List[Case]:
     """The cases that run on the driver's device."""
-    program = build_path("tests/system/check/corpus/corpus")
+    driver = options.driver
     lines = subprocess.run(
-        [program, "--list"], stdout=subprocess.PIPE, check=True, universal_newlines=True
+        [options.program(), "--list"], stdout=subprocess.PIPE, check=True, universal_newlines=True
     ).stdout.splitlines()
     cases = []
     for line in lines:
-        name, kind, needs, crash, also, options = line.split("\t")
-        case = Case(name, kind, needs.split(","), crash, also.split(",") if also else [], options)
+        name, kind, needs, crash, also, checks = line.split("\t")
+        case = Case(name, kind, needs.split(","), crash, also.split(",") if also else [], checks)
         missing = {"rxe"} if driver == "siw" else set()
         if is_stock():
             missing.update({"coherdma"}, {"extended"} if driver == "siw" else set())
-        if not missing.intersection(case.needs):
+        if options.sanitizer == "asan":
+            missing.add("cancels")
+        other_sanitizer = case.kind in SANITIZERS and case.kind != options.sanitizer
+        if not missing.intersection(case.needs) and not other_sanitizer:
             cases.append(case)
     return cases
 
@@ -85,15 +106,16 @@ def marked_lines(case: Case) -> Set[Tuple[str, int]]:
 class Run:
     """One run of a case."""
 
-    def __init__(self, case: Case, variant: str, driver: str, bare: bool) -> None:
+    def __init__(self, case: Case, variant: str, options: Options) -> None:
+        driver = options.driver
         facts = [os.environ[f"SOFTRDMA_{driver.upper()}_{each}"] for each in ("DEVICE", "ADDRESS")]
-        command = [build_path("tests/system/check/corpus/corpus"), case.name, variant, driver]
+        command = [options.program(), case.name, variant, driver]
         self.records: List[Dict[str, Any]] = []
         with tempfile.TemporaryDirectory() as folder:
             try:
                 process = subprocess.run(
                     [*command, *facts],
-                    env=self._environment(case, folder, bare),
+                    env=self._environment(case, folder, options.bare),
                     stdout=subprocess.PIPE,
                     stderr=subprocess.STDOUT,
                     timeout=TIMEOUT,
@@ -117,13 +139,23 @@ class Run:
             drivers.append(plugin + "-observers")
             env["COHERDMA_OBSERVERS"] = plugin + "-check.so"
             env["COHERDMA_CHECK_LOG"] = folder + "/%p.json"
-            env["COHERDMA_CHECK_OPTIONS"] = "leaks" if case.kind == "leaked" else case.options
+            env["COHERDMA_CHECK_OPTIONS"] = ",".join(
+                filter(None, [OPTIONS.get(case.kind), case.options, env.get("COHERDMA_CHECK_OPTIONS")])
+            )
         if drivers:
             env["RDMAV_DRIVERS"] = ":".join(drivers)
         return env
 
     def has_summary(self) -> bool:
         return bool(self.records) and "summary" in self.records[-1]
+
+    def sanitizer_report(self) -> str:
+        """What a sanitizer has reported, or ""."""
+        match = re.search(
+            r"(ERROR|WARNING): (Address|Thread|Memory|Leak)Sanitizer|LeakSanitizer has encountered",
+            self.output,
+        )
+        return self.output[match.start() :] if match else ""
 
     def last_lines(self) -> str:
         return f"status {self.status}: " + " / ".join(self.output.strip().splitlines()[-3:])
@@ -148,9 +180,12 @@ def describe_finding(finding: Dict[str, Any]) -> str:
 
 def problems_of_end(case: Case, run: Run, variant: str, bare: bool) -> List[str]:
     """How the program should not have ended."""
+    report = run.sanitizer_report()
+    if report and variant == "corrected":
+        return [f"corrected: {line}" for line in report.splitlines()[:20]]
     may_crash = variant == "wrong" and case.crash in (("bare", "checked") if bare else ("checked",))
     crashed = may_crash and run.status in CRASHES
-    if run.status != 0 and not crashed:
+    if run.status != 0 and not crashed and not report:
         return [f"{variant}: {run.last_lines()}"]
     if not bare and not crashed and not run.has_summary():
         return [f"{variant}: no summary: {run.last_lines()}"]
@@ -167,26 +202,42 @@ def problems_of_findings(case: Case, run: Run) -> List[str]:
             expected += 1
         elif each["kind"] not in case.also:
             problems.append(f"wrong: not expected: {describe_finding(each)}")
-    if expected == 0:
+    if expected == 0 and case.kind not in SANITIZERS:
         lines = ", ".join(sorted(f"{name}:{line}" for name, line in places))
         problems.append(f"wrong: no {case.kind} at {lines}")
     return problems
 
 
-def try_case(case: Case, driver: str, bare: bool) -> Tuple[List[str], str]:
+def problems_of_report(case: Case, run: Run) -> List[str]:
+    """Of a wrong program that a sanitizer must report."""
+    report = run.sanitizer_report()
+    places = [f"{name}:{line}" for name, line in marked_lines(case)]
+    if SANITIZERS[case.kind] not in report or not any(
+        re.search(re.escape(each) + r"\b", report) for each in places
+    ):
+        return [f"wrong: {case.kind} does not report {places}: {run.last_lines()}"]
+    if case.kind == "asan" and EXPLANATION not in run.output:
+        return [f"wrong: the report does not say which request has the memory: {run.last_lines()}"]
+    return []
+
+
+def try_case(case: Case, options: Options) -> Tuple[List[str], str]:
     """Run both variants. Returns the problems, and what the wrong program did."""
     problems = []
+    bare = options.bare
     if case.kind != "none" and not marked_lines(case):
         problems.append(f"no line of {case.name} has the comment: wrong: {case.kind}")
-    corrected = Run(case, "corrected", driver, bare)
+    corrected = Run(case, "corrected", options)
     problems += problems_of_end(case, corrected, "corrected", bare)
     problems += [f"corrected: {describe_finding(each)}" for each in corrected.findings]
     if case.kind == "none":
         return problems, f"{len(corrected.findings)} findings"
-    wrong = Run(case, "wrong", driver, bare)
+    wrong = Run(case, "wrong", options)
     problems += problems_of_end(case, wrong, "wrong", bare)
     if not bare:
         problems += problems_of_findings(case, wrong)
+    if case.kind in SANITIZERS:
+        problems += problems_of_report(case, wrong)
     ended = "crashed" if wrong.status < 0 else "ended"
     return problems, f"{ended}, {len(wrong.findings)} findings"
 
@@ -197,17 +248,19 @@ def main() -> int:
     )
     parser.add_argument("driver", choices=["rxe", "siw"])
     parser.add_argument("--bare", action="store_true")
+    parser.add_argument("--sanitizer", choices=sorted(SANITIZERS), default="")
     parser.add_argument("--only", metavar="REGEX", default="")
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     driver = arguments.driver
-    cases = [each for each in list_cases(driver) if re.search(arguments.only, each.name)]
+    options = Options(driver, arguments.bare, arguments.sanitizer)
+    cases = [each for each in list_cases(options) if re.search(arguments.only, each.name)]
     random.Random(arguments.seed).shuffle(cases)
     print(f"1..{len(cases)}")
     rows = []
     num_failed = 0
     for number, case in enumerate(cases, 1):
-        problems, summary = try_case(case, driver, arguments.bare)
+        problems, summary = try_case(case, options)
         num_failed += bool(problems)
         print(f"{'not ' if problems else ''}ok {number} {driver}: {case.kind}: {case.name}")
         for problem in problems:

@@ -26,12 +26,16 @@ struct target {
 enum need : unsigned {
     rxe = 1,      ///< QPs connected by verbs alone, or an operation that iWARP lacks
     extended = 2, ///< ibv_wr_*, ibv_start_poll(): not of the stock siw
-    coherdma = 4, ///< not the stock rxe, whose ibv_wr_set_inline_data() makes the request fail
+    /// Not a stock provider: ibv_wr_set_inline_data() of rxe makes the request fail, and neither
+    /// has thread domains.
+    coherdma = 4,
+    cancels = 8, ///< not with ASan, which takes the stack of a cancelled thread for poisoned
 };
 
 struct corpus_case {
     std::string_view name; ///< of its function
-    std::string_view kind; ///< or "none": correct in both variants
+    /// Or "none": correct in both variants; or "asan", "tsan", "msan": only that sanitizer sees it.
+    std::string_view kind;
     void (*run)(const target &, bool corrected);
     unsigned needs = 0;
     /// Without the checker the wrong program may crash, for its call uses freed memory.
@@ -39,7 +43,7 @@ struct corpus_case {
     bool may_crash_checked = false; ///< with the checker, too, after the finding
     /// Other kinds that the wrong program has as well, separated by commas.
     std::string_view also = "";
-    bool ownership = false; ///< the checker is told to check who uses the memory of requests
+    std::string_view options = ""; ///< of the checker
 };
 
 std::span<const corpus_case> use_after_destroy_cases();
@@ -56,8 +60,12 @@ std::span<const corpus_case> local_key_cases();
 std::span<const corpus_case> local_range_cases();
 std::span<const corpus_case> local_access_cases();
 std::span<const corpus_case> local_pd_cases();
+std::span<const corpus_case> thread_domain_cases();
+std::span<const corpus_case> fork_cases();
+std::span<const corpus_case> remote_cases();
 std::span<const corpus_case> leak_cases();
 std::span<const corpus_case> ownership_cases();
+std::span<const corpus_case> sanitized_cases();
 std::span<const corpus_case> correct_cases();
 std::span<const corpus_case> correct_wait_cases();
 

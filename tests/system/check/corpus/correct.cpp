@@ -195,7 +195,7 @@ void reset_after_error(const target &target, bool /*corrected*/) {
 /// The QP ends with the device, and its receive, too.
 void freed_after_close(const target &target, bool /*corrected*/) {
     device dev(target);
-    endpoint &local = *new endpoint; // is not destroyed
+    static endpoint &local = *new endpoint; // is not destroyed
     local.create(dev.context);
     local.to_init();
     constexpr std::size_t size = 512;

@@ -40,14 +40,14 @@ void answer_awaited(const target &target, bool /*corrected*/) {
         for (int i = 0; i < num_questions; ++i) {
             wait_success(server.recv_cq, "the question's receive");
             server.post_recv();
-            server.post_send(IBV_WR_SEND, server.sge(), client);
+            server.post_send(IBV_WR_SEND, server.sge(64, 4096), client);
             wait_success(server.send_cq, "the answer");
         }
     });
     for (int i = 0; i < num_questions; ++i) {
         client.post_recv();
         arm(client.recv_cq);
-        client.post_send(IBV_WR_SEND, client.sge(), server);
+        client.post_send(IBV_WR_SEND, client.sge(64, 4096), server);
         wait_success(client.send_cq, "the question");
         ibv_ack_cq_events(get_event(client.channel), 1);
         wait_success(client.recv_cq, "the answer's receive");
@@ -115,7 +115,7 @@ constexpr std::array cases{
     corpus_case{.name = "armed_with_first_client", .kind = kind, .run = armed_with_first_client},
     corpus_case{
         .name = "acknowledged_by_other_thread", .kind = kind, .run = acknowledged_by_other_thread},
-    corpus_case{.name = "wait_cancelled", .kind = kind, .run = wait_cancelled},
+    corpus_case{.name = "wait_cancelled", .kind = kind, .run = wait_cancelled, .needs = cancels},
 };
 
 } // namespace

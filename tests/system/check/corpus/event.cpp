@@ -55,8 +55,8 @@ void last_event_acknowledged(const target &target, bool corrected) {
     check(ibv_req_notify_cq(local.send_cq, 0), "arm");
     check(ibv_req_notify_cq(local.recv_cq, 0), "arm");
     link.send_message();
-    link.requester.post_recv();
-    local.post_send(IBV_WR_SEND, local.sge(), link.requester);
+    link.requester.post_recv(link.requester.sge(64, 4096));
+    local.post_send(IBV_WR_SEND, local.sge(64, 4096), link.requester);
     ibv_cq *const first = get_event(local.channel);
     ibv_cq *const last = get_event(local.channel);
     ibv_ack_cq_events(last, 1);

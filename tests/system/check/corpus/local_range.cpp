@@ -99,8 +99,11 @@ constexpr std::array cases{
                 .kind = kind,
                 .run = address_instead_of_iova,
                 .needs = rxe},
-    corpus_case{
-        .name = "wr_write_beyond_mr", .kind = kind, .run = wr_write_beyond_mr, .needs = extended},
+    corpus_case{.name = "wr_write_beyond_mr",
+                .kind = kind,
+                .run = wr_write_beyond_mr,
+                .needs = extended,
+                .also = "remote-range"},
 };
 
 } // namespace

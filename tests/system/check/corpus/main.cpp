@@ -18,10 +18,29 @@ namespace check_corpus {
 namespace {
 
 constexpr std::array themes{
-    use_after_destroy_cases, destroy_cases,     dereg_cases,        memory_cases,   overflow_cases,
-    send_queue_cases,        state_cases,       error_cases,        wait_cases,     event_cases,
-    local_key_cases,         local_range_cases, local_access_cases, local_pd_cases, leak_cases,
-    ownership_cases,         correct_cases,     correct_wait_cases,
+    use_after_destroy_cases,
+    destroy_cases,
+    dereg_cases,
+    memory_cases,
+    overflow_cases,
+    send_queue_cases,
+    state_cases,
+    error_cases,
+    wait_cases,
+    event_cases,
+    local_key_cases,
+    local_range_cases,
+    local_access_cases,
+    local_pd_cases,
+    thread_domain_cases,
+    fork_cases,
+    remote_cases,
+    leak_cases,
+    ownership_cases,
+    correct_cases,
+    correct_wait_cases,
+    thread_domain_cases,
+    sanitized_cases,
 };
 
 void print_word(std::string_view word, char end) {
@@ -33,14 +52,15 @@ void list_cases() {
         for (const corpus_case &each : theme()) {
             print_word(each.name, '\t');
             print_word(each.kind, '\t');
-            std::printf("%s%s%s\t%s\t", (each.needs & rxe) != 0 ? "rxe" : "",
+            std::printf("%s%s%s%s\t%s\t", (each.needs & rxe) != 0 ? "rxe" : "",
                         (each.needs & extended) != 0 ? ",extended" : "",
                         (each.needs & coherdma) != 0 ? ",coherdma" : "",
+                        (each.needs & cancels) != 0 ? ",cancels" : "",
                         each.may_crash_checked ? "checked"
                         : each.may_crash       ? "bare"
                                                : "");
             print_word(each.also, '\t');
-            print_word(each.ownership ? "ownership" : "", '\n');
+            print_word(each.options, '\n');
         }
     }
 }

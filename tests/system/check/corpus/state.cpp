@@ -52,7 +52,7 @@ void send_in_rtr(const target &target, bool corrected) {
     verbs_test::modify_qp_to_rtr(local.qp, local.qp->qp_num, ah_attr, 1); // to itself
     if (corrected) {
         verbs_test::modify_qp_to_rts(local.qp, 14, 7, 1);
-        local.post_recv();
+        local.post_recv(local.sge(64, 4096));
     }
     send_request send(IBV_WR_SEND, local.sge());
     ibv_send_wr *bad_wr = nullptr;
