@@ -378,12 +378,13 @@ void process_books::drop_requests(known_srq &srq) noexcept {
     srq.receives.clear();
 }
 
-void process_books::take_memory(const posted_request &request) {
+void process_books::take_memory(posted_request &request) {
     if (!owned.is_started())
         return;
-    for (const named_memory &named : request.memory)
+    for (named_memory &named : request.memory)
         if (named.begin != 0)
-            owned.take(named.begin, named.end, use_of(request), named.can_protect);
+            named.is_protected =
+                owned.take(named.begin, named.end, use_of(request), named.can_protect);
 }
 
 void process_books::return_memory(posted_request &request) noexcept {
@@ -391,7 +392,7 @@ void process_books::return_memory(posted_request &request) noexcept {
         return;
     for (const named_memory &named : request.memory)
         if (named.begin != 0)
-            owned.give_back(named.begin, named.end, use_of(request), named.can_protect);
+            owned.give_back(named.begin, named.end, use_of(request), named.is_protected);
     request.source.reset();
 }
 
@@ -469,7 +470,7 @@ const posted_request &process_books::add_request(known_qp &qp, std::uint64_t num
         if (known_cq *const cq = find_cq(qp.recv_cq))
             cq->num_receives_at_arm = 0;
     }
-    const posted_request &kept = requests.emplace(number, std::move(added)).first->second;
+    posted_request &kept = requests.emplace(number, std::move(added)).first->second;
     count(qp, kept, 1);
     take_memory(kept);
     if (watcher != nullptr)
@@ -479,7 +480,7 @@ const posted_request &process_books::add_request(known_qp &qp, std::uint64_t num
 
 const posted_request &process_books::add_request(known_srq &srq, std::uint64_t number,
                                                  posted_request added) {
-    const posted_request &kept = srq.receives.emplace(number, std::move(added)).first->second;
+    posted_request &kept = srq.receives.emplace(number, std::move(added)).first->second;
     count_mrs(kept, 1);
     take_memory(kept);
     if (watcher != nullptr)

@@ -7,6 +7,7 @@
 #include "owned_memory.hpp"
 #include "reports/stack_trace.hpp"
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -54,13 +55,24 @@ struct known_mr : known_object {
 struct named_memory {
     object_number mr = 0;
     std::uintptr_t begin = 0, end = 0; ///< memory of the program; 0: it is none
-    bool can_protect = false; ///< the device has pinned it, and the program can write to it
+    bool can_protect = false;  ///< the device has pinned it, and the program can write to it
+    bool is_protected = false; ///< whole pages of it
 };
 
 /// The memory that the device reads for a request.
 struct source_copy {
     std::vector<std::byte> bytes; ///< that it had when the request was posted
     stack_trace change;           ///< the access that wrote to it, if that is known
+
+    explicit source_copy(std::size_t length)
+        : bytes(length) {
+        total += length;
+    }
+    source_copy(const source_copy &) = delete;
+    source_copy &operator=(const source_copy &) = delete;
+    ~source_copy() { total -= bytes.size(); }
+
+    static inline constinit std::atomic<std::size_t> total = 0; ///< bytes of all copies
 };
 
 /// A request that was posted and whose completion the program has not polled.
@@ -244,7 +256,7 @@ struct process_books {
     void forget_keys(const known_mr &) noexcept;
     void drop_requests(known_srq &) noexcept;
     /// The device may use the memory of the request, until return_memory().
-    void take_memory(const posted_request &);
+    void take_memory(posted_request &);
     void count_mrs(const posted_request &, int change) noexcept;
     void end_context(const ibv_context *) noexcept;
     void end_uses(const known_mr &) noexcept;

@@ -43,6 +43,30 @@ bool is_fork_safe() noexcept {
     return is_initialized == nullptr || is_initialized() != IBV_FORK_DISABLED;
 }
 
+/// While it exists, the kernel may pin this memory, which it cannot while pages are protected.
+class open_pages {
+  public:
+    explicit open_pages(std::size_t length, const void *addr = nullptr) noexcept {
+        const auto begin = reinterpret_cast<std::uintptr_t>(addr);
+        const std::uintptr_t end = length < UINTPTR_MAX - begin ? begin + length : UINTPTR_MAX;
+        with_books([&](locked_books &locked) {
+            if (length != 0 && locked.books.owned.is_started()) {
+                locked.books.owned.pages().suspend(begin, end);
+                is_suspended_ = true;
+            }
+        });
+    }
+    ~open_pages() {
+        if (is_suspended_)
+            with_books([](locked_books &locked) { locked.books.owned.pages().resume(); });
+    }
+    open_pages(const open_pages &) = delete;
+    open_pages &operator=(const open_pages &) = delete;
+
+  private:
+    bool is_suspended_ = false;
+};
+
 class check_observer final : public observer {
   public:
     bool on_open(ibv_context &context, int &error) override try {
@@ -92,8 +116,7 @@ class check_observer final : public observer {
     }
 
     ibv_mr *reg_mr(const registration &asked, registrar &next) override {
-        if (asked.kind == memory_kind::PROGRAM)
-            open_pages(asked.addr, asked.length);
+        const open_pages pinned(asked.kind == memory_kind::PROGRAM ? asked.length : 0, asked.addr);
         ibv_mr *const mr = next.reg_mr(asked);
         last_registration = asked;
         if (mr != nullptr && asked.kind == memory_kind::PROGRAM)
@@ -101,7 +124,7 @@ class check_observer final : public observer {
         return mr;
     }
     int before_rereg_mr(const ibv_mr &, int) override {
-        open_pages(nullptr, UINTPTR_MAX); // it is not known which memory comes
+        const open_pages all(UINTPTR_MAX); // it is not known which memory comes
         return 0;
     }
     void on_rereg_mr(ibv_mr &mr, int flags, int access) override {
@@ -246,12 +269,6 @@ class check_observer final : public observer {
         }
     }
 
-    /// The kernel is about to pin this memory, and cannot while it is protected.
-    static void open_pages(const void *addr, std::size_t length) noexcept {
-        const auto begin = reinterpret_cast<std::uintptr_t>(addr);
-        const std::uintptr_t end = length < UINTPTR_MAX - begin ? begin + length : UINTPTR_MAX;
-        with_books([&](locked_books &locked) { locked.books.owned.pages().forget(begin, end); });
-    }
     static void end_bind_of(const request &sent) {
         if (!sent.is_receive && sent.opcode == IBV_WR_BIND_MW)
             end_bind(sent);

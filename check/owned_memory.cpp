@@ -7,8 +7,8 @@
 namespace coherdma::check {
 
 void owned_memory::give_back(std::uintptr_t begin, std::uintptr_t end, memory_use use,
-                             bool can_protect) noexcept {
-    if (can_protect)
+                             bool is_protected) noexcept {
+    if (is_protected)
         pages_.release(begin, end, use);
     try {
         counts_of(use).remove(begin, end, nothing);

@@ -22,14 +22,13 @@ class owned_memory {
     }
     [[nodiscard]] bool is_started() const noexcept { return is_started_; }
 
-    /// can_protect: see named_memory. Throws std::bad_alloc.
-    void take(std::uintptr_t begin, std::uintptr_t end, memory_use use, bool can_protect) {
+    /// can_protect: see named_memory. Returns whether pages are protected. Throws std::bad_alloc.
+    bool take(std::uintptr_t begin, std::uintptr_t end, memory_use use, bool can_protect) {
         counts_of(use).add(begin, end, nothing);
-        if (can_protect)
-            pages_.protect(begin, end, use);
+        return can_protect && pages_.protect(begin, end, use);
     }
     void give_back(std::uintptr_t begin, std::uintptr_t end, memory_use use,
-                   bool can_protect) noexcept;
+                   bool is_protected) noexcept;
     /// The range is about to be freed, or replaced.
     void forget(std::uintptr_t begin, std::uintptr_t end) noexcept;
 

@@ -17,10 +17,11 @@
 namespace coherdma::check {
 namespace {
 
-/// A process can have some 65,000 mappings, and each part may be one.
-constexpr std::size_t MAX_PARTS = 10000;
+/// A process can have some 65,000 mappings, and each range may need two more.
+constexpr std::size_t MAX_RANGES = 4096;
 
 struct sigaction old_action;
+stack_bounds main_stack; ///< empty: not known
 std::atomic<page_guard::access_handler *> current_handler = nullptr;
 
 std::uintptr_t page_size() noexcept {
@@ -50,13 +51,27 @@ page_range all_pages(std::uintptr_t begin, std::uintptr_t end) noexcept {
 
 void set_protection(std::uintptr_t begin, std::uintptr_t end, int protection) noexcept {
     const int saved_errno = errno;
-    // If it fails, an access is not noticed: the pages are of huge size, or mapped otherwise.
-    static_cast<void>(mprotect(reinterpret_cast<void *>(begin), end - begin, protection));
+    const auto set = [protection](std::uintptr_t addr, std::size_t length) {
+        return mprotect(reinterpret_cast<void *>(addr), length, protection) == 0;
+    };
+    // If it fails, an access is not noticed: the pages are of huge size, or mapped otherwise. But
+    // none stays protected because there is a hole before it.
+    if (!set(begin, end - begin) && protection == (PROT_READ | PROT_WRITE))
+        for (; begin < end; begin += page_size())
+            set(begin, page_size());
     errno = saved_errno;
 }
 
+/// Whether the handler runs on an alternate stack that is too small to look for frames.
+bool is_on_small_stack() noexcept {
+    constexpr std::size_t NEEDED = 32 << 10;
+    stack_t stack = {};
+    return sigaltstack(nullptr, &stack) == 0 && (stack.ss_flags & SS_ONSTACK) != 0 &&
+           stack.ss_size < NEEDED;
+}
+
 refused_access describe(std::uintptr_t addr, const void *context) noexcept {
-    refused_access access = {.addr = addr};
+    refused_access access = {.addr = addr, .has_small_stack = is_on_small_stack()};
     [[maybe_unused]] const mcontext_t &machine =
         static_cast<const ucontext_t *>(context)->uc_mcontext;
 #if defined __x86_64__
@@ -80,12 +95,20 @@ bool is_first(const refused_access &access) noexcept {
 
 /// As if the program had not been checked.
 void call_old_handler(int number, siginfo_t *info, void *context) noexcept {
-    if ((old_action.sa_flags & SA_SIGINFO) != 0)
-        old_action.sa_sigaction(number, info, context);
-    else if (old_action.sa_handler != SIG_DFL && old_action.sa_handler != SIG_IGN)
-        old_action.sa_handler(number);
-    else // the access is repeated, and ends the process
-        sigaction(number, &old_action, nullptr);
+    const struct sigaction action = old_action;
+    if ((action.sa_flags & static_cast<int>(SA_RESETHAND)) != 0) {
+        old_action.sa_flags &= ~SA_SIGINFO;
+        old_action.sa_handler = SIG_DFL;
+    }
+    if ((action.sa_flags & SA_SIGINFO) != 0) {
+        action.sa_sigaction(number, info, context);
+    } else if (action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN) {
+        action.sa_handler(number);
+    } else {
+        sigaction(number, &action, nullptr);
+        if (info->si_code <= 0) // it was sent; else the access is repeated
+            raise(number);
+    }
 }
 
 void handle_fault(int number, siginfo_t *info, void *context) noexcept {
@@ -119,16 +142,20 @@ void unblock_signal() noexcept {
     pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
 }
 
-/// Whether the range is on this thread's stack, where the handler runs.
+/// Whether the range is on a stack: the kernel cannot call the handler if that is protected.
 bool is_on_stack(page_range range) noexcept {
-    const stack_bounds stack = bounds_of_stack();
-    return range.begin < stack.end && stack.begin < range.end;
+    const auto overlaps = [&](const stack_bounds &stack) {
+        return range.begin < stack.end && stack.begin < range.end;
+    };
+    return overlaps(bounds_of_stack()) || overlaps(main_stack);
 }
 
 } // namespace
 
 bool page_guard::start(access_handler *handler) noexcept {
     current_handler.store(handler);
+    if (gettid() == getpid())
+        main_stack = bounds_of_stack();
     struct sigaction action = {};
     action.sa_sigaction = handle_fault;
     action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER; // the checker may fault in it
@@ -138,26 +165,32 @@ bool page_guard::start(access_handler *handler) noexcept {
     return is_started_ = true;
 }
 
-void page_guard::protect(std::uintptr_t begin, std::uintptr_t end, memory_use use) {
+bool page_guard::protect(std::uintptr_t begin, std::uintptr_t end, memory_use use) {
     const page_range pages = whole_pages(begin, end);
-    if (!is_started_ || pages.begin >= pages.end || is_on_stack(pages) || !is_installed() ||
-        sources_.num_parts() + targets_.num_parts() > MAX_PARTS)
-        return;
+    if (!is_started_ || num_suspensions_ != 0 || num_ranges_ == MAX_RANGES ||
+        pages.begin >= pages.end || is_on_stack(pages))
+        return false;
+    if (!is_installed()) { // the program's handler would get the accesses
+        is_started_ = false;
+        forget(0, UINTPTR_MAX);
+        return false;
+    }
     unblock_signal();
+    ++num_ranges_;
     (use == memory_use::SOURCE ? sources_ : targets_)
         .add(pages.begin, pages.end, [&](std::uintptr_t part_begin, std::uintptr_t part_end) {
             apply(part_begin, part_end, use);
         });
+    return true;
 }
 
 void page_guard::release(std::uintptr_t begin, std::uintptr_t end, memory_use use) noexcept try {
     const page_range pages = whole_pages(begin, end);
-    if (is_started_ && pages.begin < pages.end)
-        (use == memory_use::SOURCE ? sources_ : targets_)
-            .remove(pages.begin, pages.end,
-                    [&](std::uintptr_t part_begin, std::uintptr_t part_end) {
-                        apply(part_begin, part_end, use);
-                    });
+    --num_ranges_;
+    (use == memory_use::SOURCE ? sources_ : targets_)
+        .remove(pages.begin, pages.end, [&](std::uintptr_t part_begin, std::uintptr_t part_end) {
+            apply(part_begin, part_end, use);
+        });
 } catch (const std::bad_alloc &) { // they stay protected, and an access opens them
 }
 

@@ -19,8 +19,9 @@ enum class memory_use : unsigned char {
 /// An access of the CPU that a protected page has refused.
 struct refused_access {
     std::uintptr_t addr = 0;
-    const void *code = nullptr; ///< that made it
-    bool is_write = false;      ///< false: a read, or the machine does not say
+    const void *code = nullptr;   ///< that made it
+    bool is_write = false;        ///< false: a read, or the machine does not say
+    bool has_small_stack = false; ///< the handler runs on one on which no calls can be captured
 };
 
 /// Of whole pages of memory that the program can read and write.
@@ -33,20 +34,27 @@ class page_guard {
     /// From now on pages are protected. False: they cannot be.
     bool start(access_handler *) noexcept;
 
-    /// The pages that lie completely in the range, until release() of the same range. Throws
-    /// std::bad_alloc.
-    void protect(std::uintptr_t begin, std::uintptr_t end, memory_use);
+    /// The pages that lie completely in the range. Throws std::bad_alloc. True: until release() of
+    /// the same range.
+    bool protect(std::uintptr_t begin, std::uintptr_t end, memory_use);
     void release(std::uintptr_t begin, std::uintptr_t end, memory_use) noexcept;
     [[nodiscard]] bool is_protected(std::uintptr_t addr) const noexcept;
     /// The program may use the pages of the range until they are protected again.
     static void open(std::uintptr_t begin, std::uintptr_t end) noexcept;
     /// The range is about to be freed, registered or replaced: it is not protected any more.
     void forget(std::uintptr_t begin, std::uintptr_t end) noexcept;
+    /// The same, and nothing is protected until resume().
+    void suspend(std::uintptr_t begin, std::uintptr_t end) noexcept {
+        ++num_suspensions_;
+        forget(begin, end);
+    }
+    void resume() noexcept { --num_suspensions_; }
 
   private:
     void apply(std::uintptr_t begin, std::uintptr_t end, memory_use) const noexcept;
 
     range_counts sources_, targets_; ///< of addresses of whole pages
+    std::size_t num_ranges_ = 0, num_suspensions_ = 0;
     bool is_started_ = false;
 };
 

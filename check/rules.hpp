@@ -17,6 +17,8 @@ using findings = std::vector<finding>;
 /// being made.
 finding make_finding(finding_kind, const known_object &, std::string title,
                      std::string call_description);
+finding make_finding(finding_kind, const known_object &, std::string title,
+                     std::string call_description, const stack_trace &);
 
 // Objects (rules_of_objects.cpp)
 /// The state that the device says; what the books have, if it does not.

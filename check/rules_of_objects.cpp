@@ -112,13 +112,18 @@ ibv_qp_state query_state(const known_qp &known) {
 
 finding make_finding(finding_kind kind, const known_object &object, std::string title,
                      std::string call_description) {
+    return make_finding(kind, object, std::move(title), std::move(call_description),
+                        stack_trace::capture_all());
+}
+
+finding make_finding(finding_kind kind, const known_object &object, std::string title,
+                     std::string call_description, const stack_trace &call) {
     finding made;
     made.kind = kind;
     made.device = object.device;
     made.title = std::move(title);
-    made.events = {
-        {.description = object.name + " was created", .stack = object.creation},
-        {.description = std::move(call_description), .stack = stack_trace::capture_all()}};
+    made.events = {{.description = object.name + " was created", .stack = object.creation},
+                   {.description = std::move(call_description), .stack = call}};
     return made;
 }
 

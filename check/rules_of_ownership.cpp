@@ -7,7 +7,9 @@
 #include "reports/text.hpp"
 
 #include <algorithm>
-#include <cstring>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 namespace coherdma::check {
 namespace {
@@ -15,7 +17,18 @@ namespace {
 using reports::count_of;
 using reports::hex_number;
 
-constexpr std::size_t MAX_COPIED = std::size_t{1} << 30; ///< bytes of sources, of one request
+constexpr std::size_t MAX_COPIED = std::size_t{256} << 20; ///< bytes of all outstanding requests
+
+/// Copies memory of the program, which may be unmapped, unreadable or poisoned: not by an access.
+/// False: it cannot be read.
+bool read_memory(const named_memory &named, std::byte *copy) noexcept {
+    const std::size_t length = named.end - named.begin;
+    const iovec local = {.iov_base = copy, .iov_len = length};
+    const iovec remote = {.iov_base = reinterpret_cast<void *>(named.begin), .iov_len = length};
+    // Not by libc's function: that of a sanitizer would report poisoned memory.
+    const long count = syscall(SYS_process_vm_readv, getpid(), &local, 1, &remote, 1, 0);
+    return count == static_cast<long>(length);
+}
 
 bool overlaps(const named_memory &named, std::uintptr_t begin, std::uintptr_t end) noexcept {
     return named.begin < end && begin < named.end;
@@ -40,26 +53,27 @@ struct difference {
     std::byte before{}, after{};                ///< of the first
 };
 
-difference compare(const posted_request &request) noexcept {
+difference compare(const posted_request &request) {
     difference result;
+    const std::vector<std::byte> &posted = request.source->bytes;
+    std::vector<std::byte> now(posted.size());
     std::size_t offset = 0;
     for (const named_memory &named : request.memory) {
-        const auto *const now = reinterpret_cast<const std::byte *>(named.begin);
-        const std::byte *const posted = request.source->bytes.data() + offset;
-        const std::size_t length = named.end - named.begin;
-        if (length != 0 && std::memcmp(now, posted, length) != 0)
-            for (std::size_t i = 0; i < length; ++i) {
-                if (now[i] == posted[i])
-                    continue;
-                result.last = offset + i;
-                if (result.count++ == 0)
-                    result = {.first = offset + i,
-                              .last = offset + i,
-                              .count = 1,
-                              .before = posted[i],
-                              .after = now[i]};
-            }
-        offset += length;
+        if (!read_memory(named, now.data() + offset))
+            return {};
+        offset += named.end - named.begin;
+    }
+    if (now == posted)
+        return {};
+    for (std::size_t i = 0; i < now.size(); ++i) {
+        if (now[i] == posted[i])
+            continue;
+        result.last = i;
+        if (result.count++ == 0) {
+            result.first = i;
+            result.before = posted[i];
+            result.after = now[i];
+        }
     }
     return result;
 }
@@ -74,16 +88,24 @@ std::string text_of(const difference &changed) {
     return text;
 }
 
+/// Whether the device may execute a receive or Read of the queue, as it is.
+bool can_write_now(const known_object &queue) {
+    return may_execute(queue) &&
+           (queue.kind != object_kind::QP ||
+            query_state(static_cast<const known_qp &>(queue)) != IBV_QPS_INIT);
+}
+
 /// The finding of a target that the program has accessed.
 finding describe_access(const known_object &queue, const posted_request &request,
-                        const named_memory &named, const refused_access &access) {
+                        const named_memory &named, const refused_access &access,
+                        const stack_trace &stack) {
     finding added =
         make_finding(finding_kind::EARLY_ACCESS, queue,
                      std::string("the program ") + (access.is_write ? "writes to" : "accesses") +
                          " byte " + std::to_string(access.addr - named.begin) + " of " +
                          std::to_string(named.end - named.begin) + " of " +
                          describe_request(request) + ", which is not complete",
-                     "it is accessed");
+                     "it is accessed", stack);
     added.events.insert(added.events.end() - 1, post_event(queue, request));
     return added;
 }
@@ -94,15 +116,16 @@ void copy_source(posted_request &request) {
     std::size_t length = 0;
     for (const named_memory &named : request.memory)
         length += named.end - named.begin;
-    if (is_written(request) || length == 0 || length > MAX_COPIED)
+    if (is_written(request) || length == 0 || length > MAX_COPIED - source_copy::total)
         return;
-    request.source = std::make_shared<source_copy>();
-    request.source->bytes.reserve(length);
+    const auto copy = std::make_shared<source_copy>(length);
+    std::size_t offset = 0;
     for (const named_memory &named : request.memory) {
-        const auto *const bytes = reinterpret_cast<const std::byte *>(named.begin);
-        request.source->bytes.insert(request.source->bytes.end(), bytes,
-                                     bytes + (named.end - named.begin));
+        if (!read_memory(named, copy->bytes.data() + offset))
+            return;
+        offset += named.end - named.begin;
     }
+    request.source = copy;
 }
 
 void check_source(const known_object &queue, const posted_request &request, findings &result) {
@@ -157,7 +180,8 @@ bool check_access(process_books &books, const refused_access &access, findings &
     if (!books.owned.pages().is_protected(access.addr))
         return false;
     page_guard::open(access.addr, access.addr + 1);
-    const stack_trace stack = stack_trace::of_interrupted(access.code);
+    const stack_trace stack = access.has_small_stack ? stack_trace::of_instruction(access.code)
+                                                     : stack_trace::of_interrupted(access.code);
     books.for_each_request([&](const known_object &queue, posted_request &request) {
         const named_memory *const named = find_memory(request, access.addr);
         if (named == nullptr)
@@ -168,8 +192,8 @@ bool check_access(process_books &books, const refused_access &access, findings &
                 request.source->change = stack;
             return false;
         }
-        result.push_back(describe_access(queue, request, *named, access));
-        result.back().events.back().stack = stack;
+        if (can_write_now(queue))
+            result.push_back(describe_access(queue, request, *named, access, stack));
         return true;
     });
     return true;

@@ -100,7 +100,8 @@ void *observed_mremap(void *addr, std::size_t length, std::size_t new_length, in
                       void *new_addr) noexcept {
     if (!unobserved_scope::is_active()) {
         const std::size_t kept_length = (flags & MREMAP_FIXED) == 0 ? new_length : 0;
-        if ((flags & MREMAP_MAYMOVE) != 0 && new_length > length)
+        constexpr int DONTUNMAP = 4; // since Linux 5.7: it moves, and leaves empty pages
+        if (((flags & MREMAP_MAYMOVE) != 0 && new_length > length) || (flags & DONTUNMAP) != 0)
             notify(addr, length, "mremap"); // it may move
         else if (kept_length < length)
             notify(static_cast<std::byte *>(addr) + kept_length, length - kept_length, "mremap");

@@ -38,7 +38,8 @@ std::string_view file_of_call(const void *return_addr, Dl_info &info) noexcept {
 bool is_in_rdma_library(const void *return_addr) noexcept {
     Dl_info info;
     const std::string_view file = file_of_call(return_addr, info);
-    return std::any_of(RDMA_LIBRARIES.begin(), RDMA_LIBRARIES.end(),
+    return file.find("-rdmav") != std::string_view::npos || // a driver of libibverbs
+           std::any_of(RDMA_LIBRARIES.begin(), RDMA_LIBRARIES.end(),
                        [&](std::string_view prefix) { return file.starts_with(prefix); });
 }
 
@@ -67,7 +68,7 @@ bool is_in_startup_code(const void *return_addr) noexcept {
 bool is_of_system_header(const std::string &frame) noexcept {
     return frame.find("/infiniband/verbs.h:") != std::string::npos ||
            frame.find("/rdma/rdma_verbs.h:") != std::string::npos ||
-           frame.find("/bits/string_fortified.h:") != std::string::npos ||
+           frame.find(" (/usr/include/") != std::string::npos ||
            frame.find("/include/c++/") != std::string::npos;
 }
 
@@ -165,6 +166,13 @@ stack_trace stack_trace::of_interrupted(const void *instruction) noexcept {
     while (begin + 1 < end && is_in_startup_code(*begin)) // memcpy(), or a sanitizer's
         ++begin;
     return of_calls(begin, end);
+}
+
+stack_trace stack_trace::of_instruction(const void *instruction) noexcept {
+    stack_trace trace;
+    trace.depth = instruction != nullptr ? 1 : 0;
+    trace.frames.front() = static_cast<char *>(const_cast<void *>(instruction)) + 1;
+    return trace;
 }
 
 stack_trace stack_trace::of_allocation(const void *memory) noexcept {

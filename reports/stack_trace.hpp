@@ -26,6 +26,8 @@ struct stack_trace {
     /// Of the instruction that a handler of a signal has interrupted on the calling thread, without
     /// the frames of the C library that are inside the program's.
     static stack_trace of_interrupted(const void *instruction) noexcept;
+    /// Only that one: for a handler that has little stack.
+    static stack_trace of_instruction(const void *instruction) noexcept;
     /// Of the allocation of this memory; empty if the address sanitizer does not run the program.
     static stack_trace of_allocation(const void *) noexcept;
 };
