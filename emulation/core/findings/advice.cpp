@@ -77,9 +77,12 @@ std::string path_of(const source_frame &frame) {
     return file + ":" + std::to_string(frame.line);
 }
 
-/// "transfer" of "ns::transfer(int) (/src/a.cpp:5)".
+/// "transfer" of "ns::(anonymous namespace)::transfer(int) (/src/a.cpp:5)".
 std::string plain_name(const std::string &frame_text) {
+    constexpr std::string_view ANONYMOUS = "(anonymous namespace)::";
     std::string name = function_of(frame_text);
+    for (std::size_t pos = 0; (pos = name.find(ANONYMOUS)) != std::string::npos;)
+        name.erase(pos, ANONYMOUS.size());
     name = name.substr(0, name.find_first_of("(<"));
     return name.substr(name.rfind(':') + 1);
 }
