@@ -49,9 +49,9 @@ bool is_in_sanitizer(const void *return_addr) noexcept {
     const std::string_view file = file_of_call(return_addr, info);
     const std::string_view name = info.dli_sname != nullptr ? info.dli_sname : "";
     return file.starts_with("libasan.so") || file.starts_with("libtsan.so") ||
-           name.starts_with("_ZN11__sanitizer") || name.starts_with("__interceptor_") ||
-           name.starts_with("_ZN6__asan") || name.starts_with("_ZN6__msan") ||
-           name.starts_with("_ZN6__tsan");
+           file.starts_with("libclang_rt.") || name.starts_with("_ZN11__sanitizer") ||
+           name.starts_with("__interceptor_") || name.starts_with("_ZN6__asan") ||
+           name.starts_with("_ZN6__msan") || name.starts_with("_ZN6__tsan");
 }
 
 /// In what calls main() or the function of a thread: libc, a sanitizer, and _start of the program.
