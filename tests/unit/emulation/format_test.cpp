@@ -333,7 +333,8 @@ void stack_begins_outside_of_middleware(void **) {
         trace.depth = 3;
         trace.frames = {library.code(), library.code(), code_of_program()};
         assert_true(first_program_frame(trace) == code_of_program());
-        assert_true(to_strings(trace).front().starts_with("record_stack"));
+        // Clang names the namespace, too.
+        assert_true(to_strings(trace).front().find("record_stack") != std::string::npos);
     }
     const named_library other("libmine.so");
     stack_trace trace;
