@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <fcntl.h>
+#include <optional>
 #include <random>
 #include <sys/mman.h>
 #include <sys/stat.h>
