@@ -268,6 +268,16 @@ constexpr std::array<kind_description, NUM_KINDS> KINDS = {{
             "only if all threads of the parent wait until the child ends or executes a program.",
      .fix = "Call ibv_fork_init() before the first registration, or set RDMAV_FORK_SAFE=1 in the "
             "environment. To execute a program, use posix_spawn() or vfork(), which copy nothing."},
+    {.name = "device-limit",
+     .level = WARNING,
+     .summary = "this device takes what a named one refuses",
+     .why =
+         "Devices differ in the kinds of QPs, the number of SGEs, the inline data and the depths "
+         "that they take. A program that works with this one fails with the one that --as "
+         "names, unless it asks for its limits: ibv_query_device(3), and the cap that "
+         "ibv_create_qp(3) returns. The limit is from the source that the title names.",
+     .fix = "Ask the device for its limits, and use less where it has less. If the program is not "
+            "for that device, do without --as."},
     {.name = "leaked",
      .level = WARNING,
      .summary = "objects were not destroyed when the process ended",

@@ -42,9 +42,10 @@ enum class finding_kind : unsigned char {
     THREAD_DOMAIN,
     USED_AFTER_FORK,
     FORK_UNSAFE,
+    DEVICE_LIMIT,
     LEAKED,
 };
-inline constexpr std::size_t NUM_KINDS = 26;
+inline constexpr std::size_t NUM_KINDS = 27;
 
 inline constexpr std::array<finding_kind, NUM_KINDS> ALL_KINDS = [] {
     std::array<finding_kind, NUM_KINDS> kinds{};

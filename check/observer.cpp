@@ -91,7 +91,7 @@ class check_observer final : public observer {
             if (created.kind == object_kind::MR)
                 add_mr(locked, created);
             else
-                locked.books.add(created);
+                add_object(locked, created);
         });
     }
     void before_destroy(const object &ended) override {
@@ -144,6 +144,7 @@ class check_observer final : public observer {
     }
     void on_modify_qp(ibv_qp &qp, const ibv_qp_attr &attr, int mask) override {
         note_connection(qp, attr, mask);
+        check_modify(qp, attr, mask);
         if ((mask & IBV_QP_STATE) == 0)
             return;
         with_books([&](locked_books &locked) {
@@ -274,6 +275,13 @@ class check_observer final : public observer {
             end_bind(sent);
     }
 
+    static void add_object(locked_books &locked, const object &created) {
+        locked.books.add(created);
+        const known_object *const known = locked.books.find(created);
+        for (const device_limits *const limits : locked.config().other_devices)
+            if (known != nullptr)
+                check_limits_of_object(*known, *limits, locked.results);
+    }
     static void add_mr(locked_books &locked, const object &created) {
         locked.books.add_mr(created, last_registration);
         change_lkey(locked, created.context, static_cast<const ibv_mr *>(created.handle)->lkey);

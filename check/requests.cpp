@@ -141,9 +141,26 @@ void check_send(const request &sent, const ibv_send_wr &wr) {
         if (names_remote_memory(wr.opcode) &&
             static_cast<std::size_t>(wr.num_sge) <= qp->max_send_sges)
             check_remote(locked, *qp, sent, wr);
+        for (const device_limits *const limits : locked.config().other_devices)
+            check_limits_of_send(*qp, to_posted(sent, false), wr, *limits, locked.results);
         if (wr.opcode == IBV_WR_BIND_MW && wr.bind_mw.bind_info.mr != nullptr &&
             locked.config().distinct_keys)
             begin_bind(locked.books, sent, *wr.bind_mw.bind_info.mr);
+    });
+}
+
+void check_modify(ibv_qp &qp, const ibv_qp_attr &attr, int mask) {
+    constexpr int RD_ATOMIC = IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_MAX_DEST_RD_ATOMIC;
+    if ((mask & RD_ATOMIC) == 0)
+        return;
+    with_books([&](locked_books &locked) {
+        const known_qp *const known = locked.books.find_qp(&qp);
+        ibv_device_attr device = {};
+        if (known == nullptr || locked.config().other_devices.empty() ||
+            ibv_query_device(qp.context, &device) != 0)
+            return;
+        for (const device_limits *const limits : locked.config().other_devices)
+            check_limits_of_modify(*known, attr, mask, *limits, device, locked.results);
     });
 }
 

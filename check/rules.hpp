@@ -5,6 +5,7 @@
 #pragma once
 
 #include "books.hpp"
+#include "device_limits.hpp"
 #include "finding.hpp"
 
 #include <span>
@@ -42,6 +43,15 @@ void find_leaks(const process_books &, findings &);
 void check_inherited(const interposer::object &, const char *call, findings &);
 /// fork() begins. is_safe: the kernel or libibverbs keeps registered memory as it is.
 void check_fork(const process_books &, bool is_safe, findings &);
+
+// Limits of another device (rules_of_limits.cpp)
+/// It has just been created.
+void check_limits_of_object(const known_object &, const device_limits &, findings &);
+void check_limits_of_send(const known_qp &, const posted_request &, const ibv_send_wr &,
+                          const device_limits &, findings &);
+/// device: that the program uses.
+void check_limits_of_modify(const known_qp &, const ibv_qp_attr &, int mask, const device_limits &,
+                            const ibv_device_attr &device, findings &);
 
 // Threads (rules_of_threads.cpp)
 /// This thread begins a call with a single-threaded object.

@@ -51,6 +51,12 @@ void read_exit_status(settings &config) {
         config.exit_status = static_cast<int>(status);
 }
 
+/// "as=efa"; nullptr: it is something else.
+const device_limits *find_device(std::string_view option) noexcept {
+    constexpr std::string_view PREFIX = "as=";
+    return option.starts_with(PREFIX) ? find_limits(option.substr(PREFIX.size())) : nullptr;
+}
+
 /// A list separated by commas.
 void read_options(settings &config) {
     constexpr const char *NAME = "COHERDMA_CHECK_OPTIONS";
@@ -70,9 +76,12 @@ void read_options(settings &config) {
             config.fill = false;
         else if (option == "distinctkeys")
             config.distinct_keys = true;
+        else if (const device_limits *const limits = find_device(option))
+            config.other_devices.push_back(limits);
         else if (!option.empty())
             set_problem(config, NAME, option,
-                        "is not leaks, ownership, protect, nostacks, nofill or distinctkeys");
+                        "is not leaks, ownership, protect, nostacks, nofill, "
+                        "distinctkeys, as=mlx5 or as=efa");
     }
 }
 

@@ -3,8 +3,11 @@
 // What the environment asks for: coherdma-check(1).
 #pragma once
 
+#include "device_limits.hpp"
+
 #include <cstddef>
 #include <string>
+#include <vector>
 
 namespace coherdma::check {
 
@@ -19,7 +22,8 @@ struct settings {
     bool post_stacks = true;    ///< keep the stack of each post
     bool fill = true;           ///< overwrite the members of completions that are undefined
     bool distinct_keys = false; ///< the program gets other lkeys than the device has
-    std::string problem;        ///< "VARIABLE: 'value' is not ..."; "": none
+    std::vector<const device_limits *> other_devices; ///< whose limits the program is to keep
+    std::string problem;                              ///< "VARIABLE: 'value' is not ..."; "": none
 };
 
 /// Of a setuid program: the defaults.

@@ -31,6 +31,7 @@ struct check_options {
     int findings_status = FAILED;
     bool leaks = false, ownership = false, protect = false, no_stacks = false, no_fill = false,
          distinct_keys = false, json = false;
+    std::string device_family; ///< whose limits the program is to keep; "": no other's
     run::location_options location;
     std::string explained_kind;
     bool list = false;
@@ -46,6 +47,8 @@ std::string observer_options(const check_options &opts) {
           std::pair(opts.no_fill, "nofill"), std::pair(opts.distinct_keys, "distinctkeys")})
         if (is_set)
             text += std::string(text.empty() ? "" : ",") + word;
+    if (!opts.device_family.empty())
+        text += std::string(text.empty() ? "" : ",") + "as=" + opts.device_family;
     return text;
 }
 
@@ -163,6 +166,11 @@ void add_check(cli::command &program, int &status) {
     command.add_flag("--no-stacks", opts->no_stacks, "Faster: no call stacks of posted requests");
     command.add_flag("--no-fill", opts->no_fill,
                      "Leave undefined members of completions as they are");
+    command
+        .add_option("--as", opts->device_family,
+                    "Also report what devices of this driver refuse: mlx5 or efa")
+        .is_member({"mlx5", "efa"})
+        .type_name("NAME");
     command.add_flag("--distinct-keys", opts->distinct_keys,
                      "Give the program lkeys that differ from the rkeys");
     command

@@ -12,7 +12,7 @@ none. Cases of kind none are correct programs. The program must end as without t
 --sanitizer: the corpus as that sanitizer's compiler builds it. It must not report in a corrected program,
 and must report the cases that have its name as their kind.
 --bare: without the checker: each program must do what the table of the corpus says of it. --seed: the
-order of the cases. COHERDMA_CHECK_OPTIONS is added to what a kind needs. PROVIDER=stock: over the
+order of the cases. COHERDMA_CHECK_OPTIONS is added to what a case needs. PROVIDER=stock: over the
 provider of rdma-core.
 """
 

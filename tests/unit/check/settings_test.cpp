@@ -35,13 +35,15 @@ void all_variables(void **) {
     setenv("COHERDMA_CHECK_SUPPRESS", "/etc/known", 1);
     setenv("COHERDMA_CHECK_LIMIT", "3", 1);
     setenv("COHERDMA_CHECK_EXIT", "255", 1);
-    setenv("COHERDMA_CHECK_OPTIONS", "leaks,nostacks,nofill,distinctkeys", 1);
+    setenv("COHERDMA_CHECK_OPTIONS", "leaks,nostacks,nofill,distinctkeys,as=efa", 1);
     const settings config = read_settings();
     assert_string_equal(config.log_file.c_str(), "/tmp/%p.json");
     assert_string_equal(config.suppressions_file.c_str(), "/etc/known");
     assert_int_equal(config.max_reports, 3);
     assert_int_equal(config.exit_status, 255);
     assert_true(config.report_leaks && !config.post_stacks && !config.fill && config.distinct_keys);
+    assert_int_equal(config.other_devices.size(), 1);
+    assert_string_equal(config.other_devices[0]->name, "efa");
     assert_true(config.problem.empty());
 }
 
@@ -55,8 +57,8 @@ void invalid_values_are_named(void **) {
         {"COHERDMA_CHECK_EXIT", "256", "COHERDMA_CHECK_EXIT: '256' is not a status from 1 to 255"},
         {"COHERDMA_CHECK_EXIT", "1\n", "COHERDMA_CHECK_EXIT: '1?' is not a status from 1 to 255"},
         {"COHERDMA_CHECK_OPTIONS", "leaks,quiet",
-         "COHERDMA_CHECK_OPTIONS: 'quiet' is not leaks, ownership, protect, nostacks, nofill or "
-         "distinctkeys"},
+         "COHERDMA_CHECK_OPTIONS: 'quiet' is not leaks, ownership, protect, nostacks, nofill, "
+         "distinctkeys, as=mlx5 or as=efa"},
     };
     for (const auto &each : cases) {
         setenv(each.variable, each.value, 1);

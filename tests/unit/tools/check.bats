@@ -65,11 +65,11 @@ teardown() { [[ -z $(find "$TMPDIR" -maxdepth 1 -name 'coherdma-check.*') ]]; }
 @test "options become the observer's settings" {
     touch known
     COHERDMA_OBSERVERS=/x/other.so COHERDMA_CHECK_EXIT=5 RDMAV_DRIVERS=mlx5 run -0 "$tool" check --lab \
-        --suppress known --leaks --ownership --protect --no-stacks --no-fill --distinct-keys --limit 3 -- ./program
+        --suppress known --leaks --ownership --protect --no-stacks --no-fill --distinct-keys --as efa --limit 3 -- ./program
     grep -x "RDMAV_DRIVERS=$PWD/plugins/libcoherdma-observers:mlx5" environment
     grep -x "COHERDMA_OBSERVERS=$PWD/plugins/libcoherdma-check.so:/x/other.so" environment
     grep -x "COHERDMA_CHECK_SUPPRESS=$PWD/known" environment
-    grep -x 'COHERDMA_CHECK_OPTIONS=leaks,ownership,protect,nostacks,nofill,distinctkeys' environment
+    grep -x 'COHERDMA_CHECK_OPTIONS=leaks,ownership,protect,nostacks,nofill,distinctkeys,as=efa' environment
     grep -x 'COHERDMA_CHECK_LIMIT=3' environment
     run -1 grep COHERDMA_CHECK_EXIT environment
     run -0 "$tool" check --lab -- ./program

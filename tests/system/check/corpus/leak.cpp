@@ -90,12 +90,18 @@ void registered_around_heap(const target &target, bool corrected) {
 
 constexpr std::string_view kind = "leaked";
 constexpr std::array cases{
-    corpus_case{.name = "qp_left_after_failure", .kind = kind, .run = qp_left_after_failure},
-    corpus_case{.name = "mr_left_in_pd", .kind = kind, .run = mr_left_in_pd},
-    corpus_case{.name = "registered_around_heap", .kind = kind, .run = registered_around_heap},
-    corpus_case{.name = "channel_left", .kind = kind, .run = channel_left},
-    corpus_case{.name = "srq_left", .kind = kind, .run = srq_left},
-    corpus_case{.name = "cm_id_left", .kind = kind, .run = cm_id_left},
+    corpus_case{.name = "qp_left_after_failure",
+                .kind = kind,
+                .run = qp_left_after_failure,
+                .options = "leaks"},
+    corpus_case{.name = "mr_left_in_pd", .kind = kind, .run = mr_left_in_pd, .options = "leaks"},
+    corpus_case{.name = "registered_around_heap",
+                .kind = kind,
+                .run = registered_around_heap,
+                .options = "leaks"},
+    corpus_case{.name = "channel_left", .kind = kind, .run = channel_left, .options = "leaks"},
+    corpus_case{.name = "srq_left", .kind = kind, .run = srq_left, .options = "leaks"},
+    corpus_case{.name = "cm_id_left", .kind = kind, .run = cm_id_left, .options = "leaks"},
 };
 
 } // namespace

@@ -35,6 +35,7 @@ constexpr std::array themes{
     thread_domain_cases,
     fork_cases,
     remote_cases,
+    limit_cases,
     leak_cases,
     ownership_cases,
     correct_cases,

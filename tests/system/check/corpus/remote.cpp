@@ -167,8 +167,11 @@ void right_remote_memory(const target &target, bool) {
 }
 
 constexpr std::array cases{
-    corpus_case{
-        .name = "write_with_lkey", .kind = "remote-key", .run = write_with_lkey, .needs = rxe},
+    corpus_case{.name = "write_with_lkey",
+                .kind = "remote-key",
+                .run = write_with_lkey,
+                .needs = rxe,
+                .options = "distinctkeys"},
     corpus_case{.name = "read_with_stale_rkey",
                 .kind = "remote-key",
                 .run = read_with_stale_rkey,
