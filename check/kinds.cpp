@@ -198,7 +198,7 @@ constexpr std::array<kind_description, NUM_KINDS> KINDS = {{
             "the data do not matter, as in a benchmark."},
     {.name = "remote-key",
      .level = ERROR,
-     .summary = "the rkey of a request is no rkey of its peer's MRs",
+     .summary = "the rkey of a request is of no MR of its peer",
      .why = "The rkey of an RDMA Write, an RDMA Read or an atomic must be the rkey of an MR of the "
             "peer that is registered until the request completes (ibv_reg_mr(3), "
             "ibv_post_send(3)). An lkey is another number on many devices, although equal on "
@@ -219,7 +219,7 @@ constexpr std::array<kind_description, NUM_KINDS> KINDS = {{
             "the offset and length of each request."},
     {.name = "remote-access",
      .level = ERROR,
-     .summary = "the MR of a request's rkey was registered without that access",
+     .summary = "the MR of an rkey was registered without the access that a request needs",
      .why = "An RDMA Write needs IBV_ACCESS_REMOTE_WRITE in the flags of the MR that it writes to, "
             "an RDMA Read IBV_ACCESS_REMOTE_READ, and an atomic IBV_ACCESS_REMOTE_ATOMIC "
             "(ibv_reg_mr(3)). The request completes with IBV_WC_REM_ACCESS_ERR, and both QPs go to "
@@ -228,7 +228,7 @@ constexpr std::array<kind_description, NUM_KINDS> KINDS = {{
             "for the two that write."},
     {.name = "remote-pd",
      .level = ERROR,
-     .summary = "the MR of a request's rkey is of another PD than the QP that it arrives by",
+     .summary = "the MR of an rkey is of another PD than the QP that the request arrives by",
      .why = "A request gets access only to MRs of the PD of the QP that it arrives by "
             "(ibv_reg_mr(3), ibv_create_qp(3)). It completes with IBV_WC_REM_ACCESS_ERR, and both "
             "QPs go to an error state. Devices that do not compare PDs hide it.",
@@ -259,7 +259,7 @@ constexpr std::array<kind_description, NUM_KINDS> KINDS = {{
             "opens the device after its last fork()."},
     {.name = "fork-unsafe",
      .level = WARNING,
-     .summary = "fork() with registered memory, and without ibv_fork_init()",
+     .summary = "memory is registered at fork(), and ibv_fork_init() was not called",
      .why = "After fork(), a page belongs to both processes until one of them writes to it: that "
             "one gets a copy. If it is the parent, the device goes on with the old page, which "
             "only the child has, and the parent does not see what arrives. Kernels that copy "

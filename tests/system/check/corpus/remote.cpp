@@ -123,15 +123,15 @@ void write_to_other_pd(const target &target, bool corrected) {
         ibv_dealloc_pd(pd);
 }
 
-/// Correct: memory that has other addresses, an MR that is registered anew, an empty Write with
+/// Correct: memory that has other addresses, an MR that is registered again, an empty Write with
 /// no key, and an MW.
 void right_remote_memory(const target &target, bool) {
     loopback link(target, true);
     const endpoint &local = link.requester, &peer = link.responder;
-    const auto post = [&](const endpoint &from, ibv_send_wr &wr) {
+    const auto post = [&](const endpoint &sender, ibv_send_wr &wr) {
         ibv_send_wr *bad_wr = nullptr;
-        check(ibv_post_send(from.qp, &wr, &bad_wr), "post");
-        wait_success(from.send_cq, "the request");
+        check(ibv_post_send(sender.qp, &wr, &bad_wr), "post");
+        wait_success(sender.send_cq, "the request");
     };
     constexpr std::uint64_t iova = 0x1000'0000;
     ibv_mr *mr =
