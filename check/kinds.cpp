@@ -96,6 +96,16 @@ constexpr std::array<kind_description, NUM_KINDS> KINDS = {{
      .fix = "Compare wc.status of each completion with IBV_WC_SUCCESS. After an error, stop "
             "posting, and modify the QP (through RESET and INIT, or from SQE to RTS) or destroy "
             "it."},
+    {.name = "short-poll",
+     .level = ERROR,
+     .summary = "a completion is used that ibv_poll_cq() did not return",
+     .why = "ibv_poll_cq() returns the number of completions, which may be less than num_entries: "
+            "only so many entries of the array are completions (ibv_poll_cq(3)). The others are "
+            "what the program or an earlier poll has left there. This request has the wr_id that "
+            "the checker writes to such entries: without it, a buffer that the device still uses "
+            "is posted again, or a request counts twice.",
+     .fix = "Loop to the number that ibv_poll_cq() returned, not to the size of the array; it is 0 "
+            "if there is no completion, and less if it has failed."},
     {.name = "endless-wait",
      .level = ERROR,
      .summary = "a wait for a completion event that no CQ can generate",

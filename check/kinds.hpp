@@ -25,6 +25,7 @@ enum class finding_kind : unsigned char {
     SEND_QUEUE_STUCK,
     POST_DROPPED,
     ERROR_IGNORED,
+    SHORT_POLL,
     ENDLESS_WAIT,
     MISSED_COMPLETION,
     UNACKNOWLEDGED_EVENT,
@@ -45,7 +46,7 @@ enum class finding_kind : unsigned char {
     DEVICE_LIMIT,
     LEAKED,
 };
-inline constexpr std::size_t NUM_KINDS = 27;
+inline constexpr std::size_t NUM_KINDS = 28;
 
 inline constexpr std::array<finding_kind, NUM_KINDS> ALL_KINDS = [] {
     std::array<finding_kind, NUM_KINDS> kinds{};

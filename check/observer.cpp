@@ -185,6 +185,7 @@ class check_observer final : public observer {
         with_books([&](locked_books &locked) { remove_request(locked.books, aborted); });
     }
     void on_completion(ibv_cq &, completion &polled) override { note_completion(polled); }
+    void on_short_poll(ibv_cq &, std::span<ibv_wc> rest) override { fill_rest(rest); }
     void on_poll(ibv_cq &cq, int) override {
         with_books([&](locked_books &locked) {
             if (known_cq *const known = locked.books.find_cq(&cq))

@@ -39,7 +39,6 @@ void note_failure(process_books &books, const request &failed, ibv_wc_status sta
 /// Overwrites what is undefined after an error: a program that reads it all the same does not find
 /// the values that most drivers leave there.
 void fill_undefined(ibv_wc &wc) noexcept {
-    constexpr unsigned char FILL = 0xee;
     const ibv_wc defined = wc;
     std::memset(&wc, FILL, sizeof wc);
     wc.wr_id = defined.wr_id;
@@ -164,6 +163,12 @@ void check_modify(ibv_qp &qp, const ibv_qp_attr &attr, int mask) {
     });
 }
 
+void fill_rest(std::span<ibv_wc> rest) noexcept {
+    const process_check *const process = current_check.load(std::memory_order_acquire);
+    if (process != nullptr && process->config.fill)
+        std::memset(rest.data(), FILL, rest.size_bytes());
+}
+
 void end_bind(const request &sent) {
     with_books([&](locked_books &locked) {
         auto &binds = locked.books.binds;
@@ -207,6 +212,8 @@ void add_request(const request &added, std::span<const ibv_sge> sges, ibv_sge *&
             check_ownership(locked, *qp, posted);
             if (!read.empty() && locked.config().distinct_keys)
                 sg_list = use_device_keys(books, *qp, posted, read);
+            if (locked.config().fill)
+                check_wr_id(*qp, posted, locked.results);
             check_after_failure(*qp, posted, locked.results);
             const posted_request &kept = books.add_request(*qp, added.number, std::move(posted));
             check_capacity(books, *qp, kept, locked.results);
@@ -216,6 +223,8 @@ void add_request(const request &added, std::span<const ibv_sge> sges, ibv_sge *&
             check_ownership(locked, *srq, posted);
             if (!read.empty() && locked.config().distinct_keys)
                 sg_list = use_device_keys(books, *srq, posted, read);
+            if (locked.config().fill)
+                check_wr_id(*srq, posted, locked.results);
             const posted_request &kept = books.add_request(*srq, added.number, std::move(posted));
             check_srq_capacity(books, *srq, kept, locked.results);
         }

@@ -16,6 +16,8 @@ void add_request(const interposer::request &, std::span<const ibv_sge> sges, ibv
 void check_send(const interposer::request &, const ibv_send_wr &);
 /// The request, which may be a bind, is posted, or was refused.
 void end_bind(const interposer::request &);
+/// Entries of the program's array that a poll has not filled in get values that no program expects.
+void fill_rest(std::span<ibv_wc> rest) noexcept;
 /// A QP was modified.
 void check_modify(ibv_qp &, const ibv_qp_attr &, int mask);
 /// A QP is connected, to a peer of its own device.

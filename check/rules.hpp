@@ -14,6 +14,9 @@ namespace coherdma::check {
 
 using findings = std::vector<finding>;
 
+/// Each byte of what is undefined in a completion.
+inline constexpr unsigned char FILL = 0xee;
+
 /// A finding of an object: its creation is the first event. The stack is that of the call that is
 /// being made.
 finding make_finding(finding_kind, const known_object &, std::string title,
@@ -69,6 +72,8 @@ std::vector<named_memory> check_sges(process_books &, const known_object &queue,
 /// length: of all its data.
 void check_remote(process_books &, known_qp &, const posted_request &, std::uint32_t rkey,
                   std::uint64_t remote_addr, std::uint64_t length, findings &);
+/// A request with the wr_id of a completion that does not exist.
+void check_wr_id(const known_object &queue, const posted_request &, findings &);
 /// After the driver was asked to post it, whatever it returned.
 void check_state(known_qp &, const posted_request &, findings &);
 /// Before the QP has the request.

@@ -144,6 +144,15 @@ std::vector<named_memory> check_sges(process_books &books, const known_object &q
     return named;
 }
 
+void check_wr_id(const known_object &queue, const posted_request &request, findings &result) {
+    constexpr std::uint64_t EACH_BYTE = 0x0101'0101'0101'0101;
+    if (request.wr_id == FILL * EACH_BYTE)
+        result.push_back(make_finding(finding_kind::SHORT_POLL, queue,
+                                      "a request has the wr_id of an entry that ibv_poll_cq() did "
+                                      "not fill in",
+                                      post_of(request)));
+}
+
 void check_state(known_qp &qp, const posted_request &request, findings &result) {
     if (!takes_no_post(qp.state, request.is_receive))
         return;

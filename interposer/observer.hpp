@@ -138,6 +138,10 @@ class observer {
     /// After a poll: the number of completions that it found, or what it returned.
     virtual void on_poll(ibv_cq &, int count) { static_cast<void>(count); }
 
+    /// Before that, if ibv_poll_cq() has filled in fewer entries than the program has asked for:
+    /// the others, in the program's array.
+    virtual void on_short_poll(ibv_cq &, std::span<ibv_wc> rest) { static_cast<void>(rest); }
+
     /// The program begins to post to a QP or SRQ or to poll a CQ that is single-threaded. Of
     /// ibv_wr_start() and ibv_start_poll(), the use ends with the call that ends them.
     virtual void before_use(const object &, const char *call) { static_cast<void>(call); }

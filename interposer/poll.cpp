@@ -5,6 +5,7 @@
 #include "calls.hpp"
 
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -43,8 +44,12 @@ int poll_cq(ibv_cq *cq, int num_entries, ibv_wc *wcs) {
     constexpr bool HAS_BYTE_LEN = true;
     for (int i = 0; i < count; ++i)
         deliver(events, *cq, wcs[i], HAS_BYTE_LEN);
-    if (events)
-        events->notify(&observer::on_poll, *cq, count);
+    if (!events)
+        return count;
+    if (count >= 0 && count < num_entries)
+        events->notify(&observer::on_short_poll, *cq,
+                       std::span(wcs + count, static_cast<std::size_t>(num_entries - count)));
+    events->notify(&observer::on_poll, *cq, count);
     return count;
 }
 

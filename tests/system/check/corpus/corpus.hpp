@@ -54,6 +54,7 @@ std::span<const corpus_case> overflow_cases();
 std::span<const corpus_case> send_queue_cases();
 std::span<const corpus_case> state_cases();
 std::span<const corpus_case> error_cases();
+std::span<const corpus_case> poll_cases();
 std::span<const corpus_case> wait_cases();
 std::span<const corpus_case> event_cases();
 std::span<const corpus_case> local_key_cases();

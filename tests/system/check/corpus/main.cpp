@@ -26,6 +26,7 @@ constexpr std::array themes{
     send_queue_cases,
     state_cases,
     error_cases,
+    poll_cases,
     wait_cases,
     event_cases,
     local_key_cases,
