@@ -100,6 +100,30 @@ bool find_inline_call(Dwarf_Die &compile_unit, std::string_view build_folder, Dw
     return true;
 }
 
+/// The function of the address and those that are inlined there, outermost first; false: it is not
+/// in this DIE. Where dwarf_getscopes() does not look: in namespaces, and in classes of functions.
+bool find_functions(Dwarf_Die &parent, Dwarf_Addr addr, std::vector<Dwarf_Die> &functions) {
+    Dwarf_Die die;
+    for (int error = dwarf_child(&parent, &die); error == 0; error = dwarf_siblingof(&die, &die)) {
+        const int tag = dwarf_tag(&die);
+        const bool is_function = tag == DW_TAG_subprogram || tag == DW_TAG_inlined_subroutine;
+        const bool has_address =
+            (is_function || tag == DW_TAG_lexical_block) && dwarf_haspc(&die, addr) == 1;
+        if (has_address && is_function)
+            functions.push_back(die);
+        if (has_address) {
+            find_functions(die, addr, functions);
+            return true;
+        }
+        const bool may_have_functions = tag == DW_TAG_namespace || tag == DW_TAG_class_type ||
+                                        tag == DW_TAG_structure_type || tag == DW_TAG_union_type ||
+                                        tag == DW_TAG_subprogram;
+        if (may_have_functions && find_functions(die, addr, functions))
+            return true;
+    }
+    return false;
+}
+
 /// Not thread-safe.
 class symbol_table {
   public:
@@ -174,6 +198,26 @@ class symbol_table {
         return function + " (" + file + (file.empty() ? "" : "+") + text.data() + ")";
     }
 
+    /// The function of the address and those that it is inlined into, innermost first.
+    static std::vector<Dwarf_Die> functions_at(Dwarf_Die &compile_unit, Dwarf_Addr addr) {
+        Dwarf_Die *memory = nullptr;
+        int count = dwarf_getscopes(&compile_unit, addr, &memory);
+        const std::unique_ptr<Dwarf_Die, free_memory> scopes(memory);
+        memory = nullptr;
+        count = count > 0 ? dwarf_getscopes_die(scopes.get(), &memory) : 0;
+        const std::unique_ptr<Dwarf_Die, free_memory> enclosing(memory);
+        std::vector<Dwarf_Die> functions;
+        for (Dwarf_Die &die : std::span(memory, static_cast<std::size_t>(std::max(count, 0))))
+            if (const int tag = dwarf_tag(&die);
+                tag == DW_TAG_inlined_subroutine || tag == DW_TAG_subprogram)
+                functions.push_back(die);
+        if (functions.empty()) {
+            find_functions(compile_unit, addr, functions);
+            std::reverse(functions.begin(), functions.end());
+        }
+        return functions;
+    }
+
     /// The function of the address and those that it is inlined into, with file and line. Empty:
     /// there is no debug information for the address.
     static std::vector<std::string> source_frames(Dwfl_Module *module, Dwarf_Addr addr) {
@@ -192,18 +236,10 @@ class symbol_table {
         const std::string_view build_folder = comp_dir != nullptr ? comp_dir : "";
         std::string file = source_path(src_file, build_folder);
         std::vector<std::string> frames;
-        Dwarf_Die *memory = nullptr;
-        int count = dwarf_getscopes(compile_unit, addr - bias, &memory);
-        const std::unique_ptr<Dwarf_Die, free_memory> scopes(memory);
-        memory = nullptr;
-        count = count > 0 ? dwarf_getscopes_die(scopes.get(), &memory) : 0;
-        const std::unique_ptr<Dwarf_Die, free_memory> enclosing(memory);
-        for (Dwarf_Die &die : std::span(memory, static_cast<std::size_t>(std::max(count, 0)))) {
-            const int tag = dwarf_tag(&die);
-            if (tag != DW_TAG_inlined_subroutine && tag != DW_TAG_subprogram)
-                continue;
+        std::vector<Dwarf_Die> functions = functions_at(*compile_unit, addr - bias);
+        for (Dwarf_Die &die : functions) {
             frames.push_back(frame_text(name_of(die), file, line));
-            if (tag == DW_TAG_subprogram ||
+            if (dwarf_tag(&die) == DW_TAG_subprogram ||
                 !find_inline_call(*compile_unit, build_folder, die, file, line))
                 break;
         }
