@@ -87,11 +87,4 @@ void device_threads::end_queue(const known_object &queue) noexcept {
         }
 }
 
-/// The fibers are the parent's.
-void device_threads::forget_all() noexcept {
-    posted_.clear();
-    fibers_.clear();
-    common_fiber_ = nullptr;
-}
-
 } // namespace coherdma::check

@@ -71,8 +71,6 @@ class device_threads {
     void complete(std::uint64_t number, const posted_request &, bool was_executed) noexcept;
     void end(std::uint64_t number) noexcept { posted_.erase(number); }
     void end_queue(const known_object &queue) noexcept;
-    /// In a child of fork().
-    void forget_all() noexcept;
 
   private:
     struct request_state {

@@ -288,6 +288,15 @@ constexpr std::array<kind_description, NUM_KINDS> KINDS = {{
          "ibv_create_qp(3) returns. The limit is from the source that the title names.",
      .fix = "Ask the device for its limits, and use less where it has less. If the program is not "
             "for that device, do without --as."},
+    {.name = "uninitialized-source",
+     .level = WARNING,
+     .summary = "a send names memory that is not initialized",
+     .why = "The device reads the memory of the SGEs of a Send, an RDMA Write or an atomic "
+            "operation (ibv_post_send(3)), and the peer gets what is in it: what the memory was "
+            "used for before, a secret perhaps, and another value in each run. Only a program that "
+            "is compiled with the memory sanitizer (-fsanitize=memory) knows what is initialized.",
+     .fix = "Set the whole buffer, also the padding of structures, or send only the part that is "
+            "set."},
     {.name = "leaked",
      .level = WARNING,
      .summary = "objects were not destroyed when the process ended",

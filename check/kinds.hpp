@@ -44,9 +44,10 @@ enum class finding_kind : unsigned char {
     USED_AFTER_FORK,
     FORK_UNSAFE,
     DEVICE_LIMIT,
+    UNINITIALIZED_SOURCE,
     LEAKED,
 };
-inline constexpr std::size_t NUM_KINDS = 28;
+inline constexpr std::size_t NUM_KINDS = 29;
 
 inline constexpr std::array<finding_kind, NUM_KINDS> ALL_KINDS = [] {
     std::array<finding_kind, NUM_KINDS> kinds{};

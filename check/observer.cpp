@@ -92,6 +92,11 @@ class check_observer final : public observer {
                 add_mr(locked, created);
             else
                 add_object(locked, created);
+            if (sanitizers *const watcher = locked.process().watcher.get()) {
+                watcher->note_object(created);
+                if (created.kind == object_kind::MR)
+                    watcher->note_registration(last_registration);
+            }
         });
     }
     void before_destroy(const object &ended) override {

@@ -125,8 +125,9 @@ void poisoned_memory::remove_unmapped(std::uintptr_t begin, std::uintptr_t end) 
     }
 }
 
-void poisoned_memory::remove_all() noexcept {
-    remove_unmapped(0, UINTPTR_MAX);
+void poisoned_memory::unpoison_all() const noexcept {
+    for (const auto &[begin, part] : segments_)
+        unpoison(begin, part.end);
 }
 
 std::vector<poisoned_memory::owner> poisoned_memory::owners_of(std::uintptr_t begin,

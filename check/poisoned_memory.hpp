@@ -36,7 +36,8 @@ class poisoned_memory {
     void remove_freed(std::uintptr_t begin, std::uintptr_t end) noexcept;
     /// It is about to be unmapped: it is left without marks.
     void remove_unmapped(std::uintptr_t begin, std::uintptr_t end) noexcept;
-    void remove_all() noexcept;
+    /// Without memory of the heap: the segments stay.
+    void unpoison_all() const noexcept;
 
     [[nodiscard]] std::vector<owner> owners_of(std::uintptr_t begin, std::uintptr_t end) const;
 

@@ -174,7 +174,7 @@ void reset_check_after_fork() noexcept {
     // handle_access() opens pages that are protected.
     if (process != nullptr && process->mutex.try_lock()) {
         if (process->watcher != nullptr)
-            process->watcher->end_all();
+            process->watcher->unpoison_all();
         process->books.owned.pages().forget(0, UINTPTR_MAX);
     }
     new (&start_mutex) std::mutex;

@@ -2,6 +2,8 @@
 
 #include "requests.hpp"
 
+#include "reports/text.hpp"
+
 #include <algorithm>
 #include <cstring>
 
@@ -60,16 +62,29 @@ void check_ownership(locked_books &locked, const known_object &queue, posted_req
     copy_source(posted);
 }
 
+/// What a send takes must be initialized.
+void check_initialized(locked_books &locked, const known_qp &qp, const posted_request &request) {
+    const sanitizers *const watcher = locked.process().watcher.get();
+    const std::optional<std::uintptr_t> addr =
+        watcher != nullptr ? watcher->find_uninitialized(request) : std::nullopt;
+    if (addr)
+        locked.results.push_back(make_finding(finding_kind::UNINITIALIZED_SOURCE, qp,
+                                              describe_request(request) +
+                                                  ", names memory that is not initialized, from " +
+                                                  reports::hex_number(*addr) + " on",
+                                              describe_request(request) + ", is posted"));
+}
+
 /// The program learns that it is complete.
-void end_request(locked_books &locked, const request &completed, bool was_executed) {
+void end_request(locked_books &locked, const request &completed,
+                 std::optional<std::size_t> byte_len) {
     posted_request *const posted = locked.books.find_request(completed);
     if (posted == nullptr)
         return;
-    if (const known_qp *const qp = locked.books.find_qp(completed.queue);
-        qp != nullptr && was_executed)
+    if (const known_qp *const qp = locked.books.find_qp(completed.queue); qp != nullptr && byte_len)
         check_source(*qp, *posted, locked.results);
     if (sanitizers *const watcher = locked.process().watcher.get())
-        watcher->complete(completed.number, *posted, was_executed);
+        watcher->complete(completed.number, *posted, byte_len);
     remove_request(locked.books, completed);
 }
 
@@ -209,6 +224,7 @@ void add_request(const request &added, std::span<const ibv_sge> sges, ibv_sge *&
                 added.is_receive ? qp->max_receive_sges : qp->max_send_sges;
             const std::span<const ibv_sge> read = readable(sges, max_sges);
             posted.memory = check_sges(books, *qp, qp->pd_handle, posted, read, locked.results);
+            check_initialized(locked, *qp, posted);
             check_ownership(locked, *qp, posted);
             if (!read.empty() && locked.config().distinct_keys)
                 sg_list = use_device_keys(books, *qp, posted, read);
@@ -260,9 +276,16 @@ void note_completion(const interposer::completion &polled) {
     bool fill = false;
     with_books([&](locked_books &locked) {
         const bool is_success = polled.wc.status == IBV_WC_SUCCESS;
+        constexpr std::optional<std::size_t> NOTHING, ALL = SIZE_MAX;
         for (const request &silent : polled.silent) // posted before
-            end_request(locked, silent, is_success);
-        end_request(locked, *polled.completed, is_success);
+            end_request(locked, silent, is_success ? ALL : NOTHING);
+        const bool has_length = polled.completed->is_receive && polled.has_byte_len;
+        end_request(locked, *polled.completed,
+                    !is_success  ? NOTHING
+                    : has_length ? polled.wc.byte_len
+                                 : ALL);
+        if (sanitizers *const watcher = locked.process().watcher.get())
+            watcher->note_completion(polled.wc);
         if (is_success) {
             if (known_qp *const qp = find_receiver(locked.books, polled))
                 note_answer(locked, *qp);

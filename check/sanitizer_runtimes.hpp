@@ -4,6 +4,7 @@
 #pragma once
 
 #include "device_threads.hpp"
+#include "initialized_memory.hpp"
 #include "poisoned_memory.hpp"
 
 #include <dlfcn.h>
@@ -47,6 +48,15 @@ inline std::optional<tsan_runtime> find_tsan() noexcept {
         !find_function(tsan.ignore_accesses_end, "__tsan_ignore_thread_end"))
         return std::nullopt;
     return tsan;
+}
+
+inline std::optional<msan_runtime> find_msan() noexcept {
+    msan_runtime msan = {};
+    if (!find_function(msan.poison, "__msan_poison") ||
+        !find_function(msan.unpoison, "__msan_unpoison") ||
+        !find_function(msan.test_shadow, "__msan_test_shadow"))
+        return std::nullopt;
+    return msan;
 }
 
 } // namespace coherdma::check

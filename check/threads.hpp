@@ -20,12 +20,26 @@ stack_bounds bounds_of_stack() noexcept;
 /// and what a signal handler of the program calls that interrupts it, is not checked.
 class checking_scope {
   public:
-    checking_scope() noexcept { ++depth; }
-    ~checking_scope() { --depth; }
+    checking_scope() noexcept {
+        ++depth;
+        if (disable_checks != nullptr)
+            disable_checks();
+    }
+    ~checking_scope() {
+        if (disable_checks != nullptr)
+            enable_checks();
+        --depth;
+    }
     checking_scope(const checking_scope &) = delete;
     checking_scope &operator=(const checking_scope &) = delete;
 
     static bool is_active() noexcept { return depth != 0; }
+
+    /// The memory sanitizer's: the checker is not compiled with it, and what it passes to the C
+    /// library is not marked as initialized. nullptr: it does not run the program. Set before the
+    /// first scope.
+    using switch_function = void (*)();
+    static inline constinit switch_function disable_checks = nullptr, enable_checks = nullptr;
 
   private:
     // initial-exec: free() must not allocate it.

@@ -72,6 +72,15 @@ bool is_of_system_header(const std::string &frame) noexcept {
            frame.find("/include/c++/") != std::string::npos;
 }
 
+/// A sanitizer may be linked into the program: its frames have no source lines.
+bool is_of_allocator(const std::string &frame) noexcept {
+    constexpr std::array<std::string_view, 9> NAMES = {
+        "__sanitizer::", "__asan::", "__msan::",  "__tsan::",       "__interceptor_",
+        "free (",        "cfree (",  "realloc (", "operator delete"};
+    return std::any_of(NAMES.begin(), NAMES.end(),
+                       [&](std::string_view name) { return frame.starts_with(name); });
+}
+
 /// The frames of the program in a stack, from the innermost one: [begin, end).
 struct program_frames {
     int begin = 0, end = 0;
@@ -219,7 +228,7 @@ std::vector<std::string> to_strings(const stack_trace &trace) {
     std::string outermost;
     for (int i = shown.begin; i < shown.end; ++i)
         for (std::string &line : describe_call(trace.frames[static_cast<std::size_t>(i)]))
-            if (!lines.empty() || !is_of_system_header(line))
+            if (!lines.empty() || (!is_of_system_header(line) && !is_of_allocator(line)))
                 lines.push_back(std::move(line));
             else
                 outermost = std::move(line);

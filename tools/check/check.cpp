@@ -4,13 +4,13 @@
 
 #include "check/log.hpp"
 #include "check/report.hpp"
+#include "check/sanitizers.hpp"
 #include "command.hpp"
 #include "run/location.hpp"
 #include "run/run.hpp"
 #include "run/session.hpp"
 
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <fmt/core.h>
 #include <memory>
@@ -52,14 +52,6 @@ std::string observer_options(const check_options &opts) {
     return text;
 }
 
-/// Drivers that copy data into the program's buffers when it polls would be reported by the address
-/// sanitizer; those that have a variable for it leave that to the device.
-std::map<std::string, std::string> driver_environment() {
-    constexpr const char *NAME = "MLX5_SCATTER_TO_CQE";
-    return std::getenv(NAME) == nullptr ? std::map<std::string, std::string>{{NAME, "0"}}
-                                        : std::map<std::string, std::string>{};
-}
-
 /// The environment in which each process writes its log to this folder, and keeps its exit status.
 std::map<std::string, std::string> observer_environment(const check_options &opts,
                                                         const std::string &log_folder) {
@@ -73,7 +65,6 @@ std::map<std::string, std::string> observer_environment(const check_options &opt
     };
     if (!opts.suppressions_file.empty())
         env["COHERDMA_CHECK_SUPPRESS"] = std::filesystem::absolute(opts.suppressions_file);
-    env.merge(driver_environment());
     return env;
 }
 
@@ -105,7 +96,8 @@ int exit_status(const run_result &result, const check_options &opts) {
 int run_checked(const check_options &opts, const std::vector<std::string> &command) {
     const run::temp_folder log_folder("coherdma-check");
     const run::signal_forwarder forwarder;
-    const auto env = observer_environment(opts, log_folder.path());
+    auto env = observer_environment(opts, log_folder.path());
+    env.merge(sanitizer_environment(command));
     std::vector<std::string> args = run::lab_command_prefix(opts.location, NEED, log_folder.path());
     if (!args.empty())
         args.emplace_back("--");

@@ -125,4 +125,10 @@ std::string make_observers_variable(const std::string &file_name) {
     return file + (users.empty() ? "" : ":" + users);
 }
 
+std::string make_preload_variable(const std::string &file_name) {
+    const std::string file = plugin_folder() + file_name, users = get_env("LD_PRELOAD");
+    check_listed_file(file, "LD_PRELOAD");
+    return file + (users.empty() ? "" : ":" + users);
+}
+
 } // namespace tools::run

@@ -49,5 +49,7 @@ std::string make_drivers_variable();
 /// The value of COHERDMA_OBSERVERS that puts this file, which lies beside that plugin, before the
 /// user's. Throws not_available_error if it cannot be read.
 std::string make_observers_variable(const std::string &file_name);
+/// The same of LD_PRELOAD.
+std::string make_preload_variable(const std::string &file_name);
 
 } // namespace tools::run

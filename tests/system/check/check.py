@@ -70,7 +70,10 @@ def list_cases(options: Options) -> List[Case]:
     """The cases that run on the driver's device."""
     driver = options.driver
     lines = subprocess.run(
-        [options.program(), "--list"], stdout=subprocess.PIPE, check=True, universal_newlines=True
+        [build_path("tests/system/check/corpus/corpus"), "--list"],
+        stdout=subprocess.PIPE,
+        check=True,
+        universal_newlines=True,
     ).stdout.splitlines()
     cases = []
     for line in lines:
@@ -81,6 +84,7 @@ def list_cases(options: Options) -> List[Case]:
             missing.update({"coherdma"}, {"extended"} if driver == "siw" else set())
         if options.sanitizer == "asan":
             missing.add("cancels")
+        missing.add("maps" if options.sanitizer == "msan" else "msan")
         other_sanitizer = case.kind in SANITIZERS and case.kind != options.sanitizer
         if not missing.intersection(case.needs) and not other_sanitizer:
             cases.append(case)
@@ -115,7 +119,7 @@ class Run:
             try:
                 process = subprocess.run(
                     [*command, *facts],
-                    env=self._environment(case, folder, options.bare),
+                    env=self._environment(case, folder, options),
                     stdout=subprocess.PIPE,
                     stderr=subprocess.STDOUT,
                     timeout=TIMEOUT,
@@ -131,11 +135,14 @@ class Run:
         self.findings = [each for each in self.records if "kind" in each]
 
     @staticmethod
-    def _environment(case: Case, folder: str, bare: bool) -> Dict[str, str]:
+    def _environment(case: Case, folder: str, options: Options) -> Dict[str, str]:
         env = dict(os.environ)
+        if options.sanitizer == "msan":  # as `coherdma check` does
+            env["LD_PRELOAD"] = build_path("provider/libcoherdma-msan.so")
+            env["LD_BIND_NOW"] = "1"
         plugin = build_path("provider/libcoherdma")
         drivers = [] if is_stock() else [plugin]
-        if not bare:
+        if not options.bare:
             drivers.append(plugin + "-observers")
             env["COHERDMA_OBSERVERS"] = plugin + "-check.so"
             env["COHERDMA_CHECK_LOG"] = folder + "/%p.json"

@@ -136,7 +136,7 @@ void unmapped_memory_has_no_marks(void **) {
     poisoned.remove_unmapped(addr_of(8), addr_of(16));
     assert_string_equal(shown_marks().c_str(), "........");
     poisoned.add(2, addr_of(0), addr_of(64));
-    poisoned.remove_all();
+    poisoned.unpoison_all();
     assert_string_equal(shown_marks().c_str(), "........");
 }
 

@@ -29,6 +29,8 @@ enum need : unsigned {
     /// Not a stock provider: ibv_wr_set_inline_data() of rxe makes the request fail, and neither
     /// has thread domains.
     coherdma = 4,
+    msan = 16,   ///< the memory sanitizer, which tells the checker what is initialized
+    maps = 32,   ///< not with MSan, whose mmap() is in the program: the interposer does not see it
     cancels = 8, ///< not with ASan, which takes the stack of a cancelled thread for poisoned
 };
 

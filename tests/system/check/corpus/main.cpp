@@ -54,10 +54,12 @@ void list_cases() {
         for (const corpus_case &each : theme()) {
             print_word(each.name, '\t');
             print_word(each.kind, '\t');
-            std::printf("%s%s%s%s\t%s\t", (each.needs & rxe) != 0 ? "rxe" : "",
+            std::printf("%s%s%s%s%s%s\t%s\t", (each.needs & rxe) != 0 ? "rxe" : "",
                         (each.needs & extended) != 0 ? ",extended" : "",
                         (each.needs & coherdma) != 0 ? ",coherdma" : "",
                         (each.needs & cancels) != 0 ? ",cancels" : "",
+                        (each.needs & msan) != 0 ? ",msan" : "",
+                        (each.needs & maps) != 0 ? ",maps" : "",
                         each.may_crash_checked ? "checked"
                         : each.may_crash       ? "bare"
                                                : "");

@@ -158,7 +158,8 @@ constexpr std::array cases{
     corpus_case{.name = "free_under_receive", .kind = kind, .run = free_under_receive},
     corpus_case{.name = "free_after_timeout", .kind = kind, .run = free_after_timeout},
     corpus_case{.name = "realloc_under_srq", .kind = kind, .run = realloc_under_srq},
-    corpus_case{.name = "mapped_over_receive", .kind = kind, .run = mapped_over_receive},
+    corpus_case{
+        .name = "mapped_over_receive", .kind = kind, .run = mapped_over_receive, .needs = maps},
     corpus_case{.name = "moved_under_receive", .kind = kind, .run = moved_under_receive},
     corpus_case{
         .name = "vector_under_send", .kind = kind, .run = vector_under_send, .needs = extended},

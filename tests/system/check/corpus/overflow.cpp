@@ -49,7 +49,7 @@ void cq_of_both_directions(const target &target, bool corrected) {
     endpoint &local = link.requester;
     const int num_receives = local.recv_cq->cqe - (corrected ? 1 : 0);
     for (int i = 0; i < num_receives; ++i)
-        local.post_recv();
+        local.post_recv(local.sge(64, 4096));
     send_request send(IBV_WR_RDMA_WRITE, local.sge(), &link.responder);
     ibv_send_wr *bad_wr = nullptr;
     check(ibv_post_send(local.qp, &send.wr, &bad_wr), "post"); // wrong: cq-overflow

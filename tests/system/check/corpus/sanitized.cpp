@@ -7,6 +7,7 @@
 
 #include <array>
 #include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <thread>
 #include <vector>
@@ -156,6 +157,108 @@ void source_reused_after_answer(const target &target, bool /*corrected*/) {
     wait_success(peer.recv_cq, "the second message's receive");
 }
 
+/// Memory of the heap that has not been set, registered.
+struct heap_buffer {
+    static constexpr std::uint32_t size = 64;
+
+    std::byte *memory = static_cast<std::byte *>(std::malloc(size));
+    ibv_mr *mr;
+
+    explicit heap_buffer(const endpoint &local, unsigned access = IBV_ACCESS_LOCAL_WRITE)
+        : mr(check(ibv_reg_mr(local.pd, memory, size, access), "register")) {}
+    heap_buffer(const heap_buffer &) = delete;
+    heap_buffer &operator=(const heap_buffer &) = delete;
+    ~heap_buffer() {
+        ibv_dereg_mr(mr);
+        std::free(memory);
+    }
+    ibv_sge sge(std::uint32_t length = size) const {
+        return {reinterpret_cast<std::uintptr_t>(memory), length, mr->lkey};
+    }
+};
+
+/// The message is shorter than its buffer, and all of that is sent.
+void send_uninitialized(const target &target, bool corrected) {
+    loopback link(target, false);
+    const endpoint &local = link.requester;
+    const heap_buffer source(local);
+    std::memset(source.memory, 1, corrected ? heap_buffer::size : 40);
+    link.responder.post_recv();
+    send_request send(IBV_WR_SEND, source.sge());
+    ibv_send_wr *bad_wr = nullptr;
+    check(ibv_post_send(local.qp, &send.wr, &bad_wr), "post"); // wrong: uninitialized-source
+    wait_success(local.send_cq, "the message");
+    wait_success(link.responder.recv_cq, "the receive");
+}
+
+/// The message is shorter than the receive's buffer, and the program reads on.
+void read_beyond_message(const target &target, bool corrected) {
+    loopback link(target, false);
+    const endpoint &local = link.responder;
+    const heap_buffer buffer(local);
+    local.post_recv(buffer.sge());
+    link.requester.post_send(IBV_WR_SEND, link.requester.sge(16), local);
+    wait_success(link.requester.send_cq, "the message");
+    wait_success(local.recv_cq, "the receive");
+    if (buffer.memory[corrected ? 15 : 16] == std::byte{7}) // wrong: msan
+        use(buffer.memory[0]);
+}
+
+/// The program sets its results to nothing, and compares them with what a Read has not yet written.
+void compare_before_read(const target &target, bool corrected) {
+    loopback link(target, false);
+    const endpoint &local = link.requester;
+    const heap_buffer result(local);
+    std::memset(result.memory, 0, heap_buffer::size);
+    local.post_send(IBV_WR_RDMA_READ, result.sge(), link.responder);
+    if (corrected)
+        wait_success(local.send_cq, "the Read");
+    if (result.memory[8] == std::byte{7}) // wrong: msan
+        use(result.memory[0]);
+    if (!corrected)
+        wait_success(local.send_cq, "the Read");
+}
+
+/// What libraries, drivers and devices write is initialized.
+void results_without_initial_values(const target &target, bool /*corrected*/) {
+    loopback link(target, false);
+    const endpoint &local = link.requester, &peer = link.responder;
+    const heap_buffer received(peer), read(local);
+    const heap_buffer written(peer, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    peer.post_recv(received.sge());
+    local.post_send(IBV_WR_SEND, local.sge(), peer);
+    local.post_send(IBV_WR_RDMA_READ, read.sge(), peer);
+    send_request write(IBV_WR_RDMA_WRITE, local.sge(), &peer);
+    write.wr.wr.rdma.remote_addr = reinterpret_cast<std::uintptr_t>(written.memory);
+    write.wr.wr.rdma.rkey = written.mr->rkey;
+    ibv_send_wr *bad_wr; // NOLINT: not set
+    check(ibv_post_send(local.qp, &write.wr, &bad_wr), "post");
+    for (int num_polled = 0; num_polled < 3;) {
+        std::array<ibv_wc, 4> wcs; // NOLINT: not set
+        const int count = ibv_poll_cq(local.send_cq, 4, wcs.data());
+        for (int i = 0; i < count; ++i)
+            check(wcs[static_cast<std::size_t>(i)].status == IBV_WC_SUCCESS ? 0 : -1, "complete");
+        num_polled += count;
+    }
+    wait_success(peer.recv_cq, "the receive");
+    for (const heap_buffer *each : {&received, &read, &written})
+        if (std::memcmp(each->memory, local.memory, heap_buffer::size) != 0)
+            throw failure("other data");
+    ibv_qp_attr attr;
+    ibv_qp_init_attr init;
+    check(ibv_query_qp(local.qp, &attr, IBV_QP_STATE, &init), "query the QP");
+    check(attr.qp_state == IBV_QPS_RTS && init.qp_type == IBV_QPT_RC ? 0 : -1, "a state");
+    ibv_device_attr device_attr;
+    check(ibv_query_device(local.context, &device_attr), "query the device");
+    check(device_attr.max_qp > 0 ? 0 : -1, "a limit");
+    ibv_port_attr port;
+    check(ibv_query_port(local.context, 1, &port), "query the port");
+    check(port.state == IBV_PORT_ACTIVE ? 0 : -1, "a port's state");
+    ibv_gid gid;
+    check(ibv_query_gid(local.context, 1, 0, &gid), "query the GID");
+    check((gid.raw[0] | gid.raw[10] | gid.raw[15]) != 0 ? 0 : -1, "a GID");
+}
+
 constexpr std::array cases{
     corpus_case{.name = "read_before_poll", .kind = "asan", .run = read_before_poll},
     corpus_case{.name = "write_posted_receive", .kind = "asan", .run = write_posted_receive},
@@ -166,6 +269,15 @@ constexpr std::array cases{
                 .run = write_receive_of_other_thread},
     corpus_case{
         .name = "use_read_of_other_thread", .kind = "tsan", .run = use_read_of_other_thread},
+    corpus_case{.name = "send_uninitialized",
+                .kind = "uninitialized-source",
+                .run = send_uninitialized,
+                .needs = msan},
+    corpus_case{.name = "read_beyond_message", .kind = "msan", .run = read_beyond_message},
+    corpus_case{.name = "compare_before_read", .kind = "msan", .run = compare_before_read},
+    corpus_case{.name = "results_without_initial_values",
+                .kind = "none",
+                .run = results_without_initial_values},
     corpus_case{.name = "handed_over_by_device", .kind = "none", .run = handed_over_by_device},
     corpus_case{
         .name = "source_reused_after_answer", .kind = "none", .run = source_reused_after_answer},

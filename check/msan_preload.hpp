@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// The library that is preloaded into a program with the memory sanitizer.
+#pragma once
+
+#include <cstddef>
+
+namespace coherdma::check {
+
+/// Nothing, if the program does not have the sanitizer.
+void mark_initialized(const void *memory, std::size_t length) noexcept;
+
+} // namespace coherdma::check
