@@ -107,6 +107,8 @@ initialized_memory::find_uninitialized(const posted_request &request) const noex
     if (is_written(request))
         return std::nullopt;
     for (const named_memory &named : request.memory) {
+        if (named.begin == named.end)
+            continue;
         const std::intptr_t offset =
             runtime_.test_shadow(to_pointer(named.begin), named.end - named.begin);
         if (offset >= 0)
