@@ -168,23 +168,27 @@ int visit_object(dl_phdr_info *object, std::size_t, void *data) {
     }
     std::string_view name = object->dlpi_name;
     name.remove_prefix(name.rfind('/') + 1);
-    if (std::any_of(LIBRARIES.begin(), LIBRARIES.end(),
-                    [&](std::string_view prefix) { return name.starts_with(prefix); }))
+    const bool is_driver = name.find("-rdmav") != std::string_view::npos;
+    if (is_driver || std::any_of(LIBRARIES.begin(), LIBRARIES.end(),
+                                 [&](std::string_view prefix) { return name.starts_with(prefix); }))
         bind_library(*object, program);
     return 0;
 }
 
 /// Before the constructors of other libraries: it is linked as the first one to be initialized.
-/// LD_BIND_NOW has bound their functions.
-[[gnu::constructor]] void bind_libraries() noexcept {
+[[gnu::constructor]] void bind_at_start() noexcept {
     unpoison = reinterpret_cast<decltype(unpoison)>(dlsym(RTLD_DEFAULT, "__msan_unpoison"));
+    coherdma::check::bind_libraries();
+}
+
+} // namespace
+
+void coherdma::check::bind_libraries() noexcept {
     if (unpoison == nullptr)
         return; // another program
     address_range program;
     dl_iterate_phdr(visit_object, &program);
 }
-
-} // namespace
 
 void coherdma::check::mark_initialized(const void *memory, std::size_t length) noexcept {
     if (unpoison != nullptr && memory != nullptr)

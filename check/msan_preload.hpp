@@ -7,6 +7,8 @@
 
 namespace coherdma::check {
 
+/// RDMA libraries that are loaded, and drivers. LD_BIND_NOW has bound their functions.
+void bind_libraries() noexcept;
 /// Nothing, if the program does not have the sanitizer.
 void mark_initialized(const void *memory, std::size_t length) noexcept;
 

@@ -15,7 +15,7 @@
 
 #undef ibv_query_port
 
-using coherdma::check::mark_initialized;
+using coherdma::check::bind_libraries, coherdma::check::mark_initialized;
 
 namespace {
 
@@ -92,6 +92,7 @@ extern "C" {
 
 ibv_device **ibv_get_device_list(int *count) {
     ibv_device **const list = next("ibv_get_device_list", ibv_get_device_list)(count);
+    bind_libraries(); // the drivers may have been loaded
     if (count != nullptr && list != nullptr)
         mark_initialized(count, sizeof *count);
     return list;
