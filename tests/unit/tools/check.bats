@@ -57,6 +57,26 @@ teardown() { [[ -z $(find "$TMPDIR" -maxdepth 1 -name 'coherdma-check.*') ]]; }
     [[ $stderr == *'nothing was checked: '*'see: coherdma status' ]]
 }
 
+@test "a program with the memory sanitizer has a library preloaded, also if a shell starts it" {
+    cp /bin/false plugins/libcoherdma-msan.so # the dynamic linker only warns of it
+    run -0 "$tool" check --lab -- ./program
+    run ! grep -E '^(LD_PRELOAD|LD_BIND_NOW)=' environment
+    grep -x 'MLX5_SCATTER_TO_CQE=0' environment
+    echo '# __msan_init' >>program
+    local preload
+    preload="LD_PRELOAD=$PWD/plugins/libcoherdma-msan.so"
+    run -0 "$tool" check --lab -- ./program
+    grep -xF "$preload" environment
+    grep -x 'LD_BIND_NOW=1' environment
+    rm environment
+    MLX5_SCATTER_TO_CQE=1 run -0 "$tool" check --lab -- sh -c 'exec ./program'
+    grep -xF "$preload" environment
+    grep -x 'MLX5_SCATTER_TO_CQE=1' environment
+    rm plugins/libcoherdma-msan.so
+    run -77 "$tool" check --lab -- ./program
+    [[ $output == *'cannot read '*'libcoherdma-msan.so'* ]]
+}
+
 @test "a process without a summary is named" {
     KILLED=1 run -1 --separate-stderr "$tool" check --lab -- sh -c 'echo $$; exec ./program'
     [[ $stderr == *"process ${lines[0]} ended without a summary"* ]]
