@@ -5,7 +5,7 @@
     programs.py rxe|siw [--only REGEX] [--ours] [--json FILE]
 
 Runs where a device of the driver exists (in `softrdma run --driver DRIVER`). Prints TAP, a case for each
-row of the provider's battery: it runs without the checker and then with it and --ownership, over the
+row of the provider's battery: it runs without the checker and then with it and --protect, over the
 stock provider or with --ours over coherdma's. A case fails if the program works only without the checker,
 and for a finding that explanations.csv does not have.
 """
@@ -58,7 +58,7 @@ def run_checked(row: Row, plugin: str, folder: Path) -> Result:
     os.environ.update(
         COHERDMA_OBSERVERS=str(BUILD / "provider/libcoherdma-check.so"),
         COHERDMA_CHECK_LOG=str(folder / "check.%p"),
-        COHERDMA_CHECK_OPTIONS="ownership",
+        COHERDMA_CHECK_OPTIONS="protect",
     )
     return run_pair(row, plugin, folder, str(BUILD / "provider/libcoherdma-observers"))
 
