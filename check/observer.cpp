@@ -38,9 +38,16 @@ bool has_local_memory(const ibv_send_wr &wr) noexcept {
 
 /// Whether registered memory stays the parent's. True if libibverbs does not say it.
 bool is_fork_safe() noexcept {
+    static std::atomic<bool> is_always_safe =
+        false; // by the kernel, which libibverbs asks each time
+    if (is_always_safe.load(std::memory_order_relaxed))
+        return true;
     const auto is_initialized = reinterpret_cast<decltype(ibv_is_fork_initialized) *>(
         dlsym(RTLD_DEFAULT, "ibv_is_fork_initialized")); // since rdma-core 33
-    return is_initialized == nullptr || is_initialized() != IBV_FORK_DISABLED;
+    const ibv_fork_status status = is_initialized != nullptr ? is_initialized() : IBV_FORK_UNNEEDED;
+    if (status == IBV_FORK_UNNEEDED)
+        is_always_safe.store(true, std::memory_order_relaxed);
+    return status != IBV_FORK_DISABLED;
 }
 
 /// While it exists, the kernel may pin this memory, which it cannot while pages are protected.
@@ -256,8 +263,8 @@ class check_observer final : public observer {
     }
 
     void before_fork() override {
-        with_books(
-            [](locked_books &locked) { check_fork(locked.books, is_fork_safe(), locked.results); });
+        if (current_check.load() != nullptr && !is_fork_safe())
+            with_books([](locked_books &locked) { check_fork(locked.books, locked.results); });
     }
     void on_fork() override { reset_check_after_fork(); }
     void before_inherited_use(const object &used, const char *call) override {

@@ -44,8 +44,8 @@ void find_leaks(const process_books &, findings &);
 // Processes (rules_of_processes.cpp)
 /// This process is a child of fork(), and the object was its parent's.
 void check_inherited(const interposer::object &, const char *call, findings &);
-/// fork() begins. is_safe: the kernel or libibverbs keeps registered memory as it is.
-void check_fork(const process_books &, bool is_safe, findings &);
+/// fork() begins, and neither the kernel nor libibverbs keeps registered memory as it is.
+void check_fork(const process_books &, findings &);
 
 // Limits of another device (rules_of_limits.cpp)
 /// It has just been created.

@@ -20,9 +20,7 @@ void check_inherited(const interposer::object &used, const char *call, findings 
     result.push_back(std::move(added));
 }
 
-void check_fork(const process_books &books, bool is_safe, findings &result) {
-    if (is_safe)
-        return;
+void check_fork(const process_books &books, findings &result) {
     const known_mr *first = nullptr;
     std::size_t count = 0;
     for (const auto &[number, mr] : books.mrs) {

@@ -22,17 +22,17 @@ void add_mr(process_books &books, object_number number, std::uintptr_t memory) {
     books.mrs.emplace(number, added);
 }
 
-findings fork_of(const process_books &books, bool is_safe) {
+findings fork_of(const process_books &books) {
     findings results;
-    check_fork(books, is_safe, results);
+    check_fork(books, results);
     return results;
 }
 
 void fork_without_memory_is_right(void **) {
     process_books books;
-    assert_int_equal(fork_of(books, false).size(), 0);
+    assert_int_equal(fork_of(books).size(), 0);
     add_mr(books, 1, 0); // of a device
-    assert_int_equal(fork_of(books, false).size(), 0);
+    assert_int_equal(fork_of(books).size(), 0);
 }
 
 void fork_with_memory_needs_support(void **) {
@@ -40,8 +40,7 @@ void fork_with_memory_needs_support(void **) {
     add_mr(books, 1, 0);
     add_mr(books, 3, 8192);
     add_mr(books, 2, 4096);
-    assert_int_equal(fork_of(books, true).size(), 0);
-    const findings results = fork_of(books, false);
+    const findings results = fork_of(books);
     assert_int_equal(results.size(), 1);
     assert_true(results[0].kind == finding_kind::FORK_UNSAFE);
     assert_string_equal(
