@@ -155,6 +155,9 @@ void check_send(const request &sent, const ibv_send_wr &wr) {
         if (names_remote_memory(wr.opcode) &&
             static_cast<std::size_t>(wr.num_sge) <= qp->max_send_sges)
             check_remote(locked, *qp, sent, wr);
+        if (qp->type == IBV_QPT_UD)
+            static_cast<void>(check_destroyed(locked.books, object_kind::AH, wr.wr.ud.ah,
+                                              "ibv_post_send", locked.results));
         for (const device_limits *const limits : locked.config().other_devices)
             check_limits_of_send(*qp, to_posted(sent, false), wr, *limits, locked.results);
         if (wr.opcode == IBV_WR_BIND_MW && wr.bind_mw.bind_info.mr != nullptr &&
@@ -244,15 +247,6 @@ void add_request(const request &added, std::span<const ibv_sge> sges, ibv_sge *&
             const posted_request &kept = books.add_request(*srq, added.number, std::move(posted));
             check_srq_capacity(books, *srq, kept, locked.results);
         }
-    });
-}
-
-void check_address(const request &sent, const ibv_send_wr &wr) {
-    with_books([&](locked_books &locked) {
-        const known_qp *const qp = locked.books.find_qp(sent.queue);
-        if (qp != nullptr && qp->type == IBV_QPT_UD)
-            static_cast<void>(check_destroyed(locked.books, object_kind::AH, wr.wr.ud.ah,
-                                              "ibv_post_send", locked.results));
     });
 }
 

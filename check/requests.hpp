@@ -12,7 +12,7 @@ namespace coherdma::check {
 /// A request is about to be posted; sges: none if its data are inline. sg_list is set to others if
 /// the program has other lkeys than the device.
 void add_request(const interposer::request &, std::span<const ibv_sge> sges, ibv_sge *&sg_list);
-/// What a send has besides its SGEs: remote memory, an MW to bind, limits of other devices.
+/// What a send has besides its SGEs: remote memory, an AH, an MW to bind, limits of other devices.
 void check_send(const interposer::request &, const ibv_send_wr &);
 /// The request, which may be a bind, is posted, or was refused.
 void end_bind(const interposer::request &);
@@ -22,8 +22,6 @@ void fill_rest(std::span<ibv_wc> rest) noexcept;
 void check_modify(ibv_qp &, const ibv_qp_attr &, int mask);
 /// A QP is connected, to a peer of its own device.
 void note_connection(const ibv_qp &, const ibv_qp_attr &, int mask);
-/// The AH that a request of a UD QP has.
-void check_address(const interposer::request &, const ibv_send_wr &);
 /// The driver was asked to post it, whatever it returned.
 void check_posted(const interposer::request &);
 /// It was refused, or is complete.
