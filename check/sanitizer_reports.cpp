@@ -30,19 +30,38 @@ std::string describe_use(const known_object &queue, const posted_request &reques
     return text;
 }
 
+finding describe_access(const known_object &queue, const posted_request &request) {
+    finding added = make_finding(finding_kind::EARLY_ACCESS, queue,
+                                 "the program uses memory of " + describe_request(request) +
+                                     ", before its completion was polled",
+                                 "the address sanitizer reports the access");
+    added.events.insert(added.events.end() - 1,
+                        {.description = describe_request(request) + ", was posted to " + queue.name,
+                         .stack = request.stack});
+    return added;
+}
+
+struct described_uses {
+    std::vector<std::string> notes;
+    findings accesses;
+};
+
 /// Of the memory that the sanitizer reports.
-std::vector<std::string> describe_uses(const process_check &process) {
+described_uses describe_uses(const process_check &process) {
     const auto begin = reinterpret_cast<std::uintptr_t>(functions.report_address());
     const std::size_t size = std::max<std::size_t>(functions.report_size(), 1);
-    const std::vector<std::uint64_t> owners = process.watcher->find_requests(begin, begin + size);
-    std::vector<std::string> uses;
+    described_uses uses;
+    if (process.watcher->find_requests(begin, begin + size).empty())
+        return uses;
     process.books.for_each_request([&](const known_object &queue, const posted_request &request) {
         const bool names_it = std::any_of(
             request.memory.begin(), request.memory.end(), [&](const named_memory &named) {
                 return named.begin < begin + size && begin < named.end;
             });
-        if (!owners.empty() && names_it && is_written(request))
-            uses.push_back(describe_use(queue, request));
+        if (names_it && is_written(request)) {
+            uses.notes.push_back(describe_use(queue, request));
+            uses.accesses.push_back(describe_access(queue, request));
+        }
         return false;
     });
     return uses;
@@ -66,11 +85,13 @@ void explain_report(const char *) {
         return;
     const checking_scope scope;
     try {
-        std::vector<std::string> uses;
+        described_uses uses;
         if (const auto lock = lock_patiently(process->mutex))
             uses = describe_uses(*process);
-        for (const std::string &use : uses)
-            process->log.note(use);
+        for (const std::string &note : uses.notes)
+            process->log.note(note);
+        for (const finding &access : uses.accesses)
+            process->log.report(access);
     } catch (const std::bad_alloc &) { // then it is not explained
     }
 }

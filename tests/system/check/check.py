@@ -225,6 +225,8 @@ def problems_of_report(case: Case, run: Run) -> List[str]:
         return [f"wrong: {case.kind} does not report {places}: {run.last_lines()}"]
     if case.kind == "asan" and EXPLANATION not in run.output:
         return [f"wrong: the report does not say which request has the memory: {run.last_lines()}"]
+    if case.kind == "asan" and not any(each["kind"] == "early-access" for each in run.findings):
+        return ["wrong: the access is no finding"]
     return []
 
 

@@ -260,9 +260,18 @@ void results_without_initial_values(const target &target, bool /*corrected*/) {
 }
 
 constexpr std::array cases{
-    corpus_case{.name = "read_before_poll", .kind = "asan", .run = read_before_poll},
-    corpus_case{.name = "write_posted_receive", .kind = "asan", .run = write_posted_receive},
-    corpus_case{.name = "use_read_result_early", .kind = "asan", .run = use_read_result_early},
+    corpus_case{.name = "read_before_poll",
+                .kind = "asan",
+                .run = read_before_poll,
+                .also = "early-access"},
+    corpus_case{.name = "write_posted_receive",
+                .kind = "asan",
+                .run = write_posted_receive,
+                .also = "early-access"},
+    corpus_case{.name = "use_read_result_early",
+                .kind = "asan",
+                .run = use_read_result_early,
+                .also = "early-access"},
     corpus_case{.name = "write_source_in_flight", .kind = "tsan", .run = write_source_in_flight},
     corpus_case{.name = "write_receive_of_other_thread",
                 .kind = "tsan",
