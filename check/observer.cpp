@@ -262,6 +262,8 @@ class check_observer final : public observer {
     }
 
     void before_fork() override {
+        if (checking_scope::disable_checks != nullptr)
+            return; // the memory sanitizer holds locks that its free() needs
         if (current_check.load() != nullptr && !is_fork_safe())
             with_books([](locked_books &locked) { check_fork(locked.books, locked.results); });
     }
