@@ -298,6 +298,7 @@ constexpr std::array cases{
     corpus_case{.name = "forwarded_from_posted_buffer",
                 .kind = both,
                 .run = forwarded_from_posted_buffer,
+                .also = "uninitialized-source", // with MSan
                 .options = ownership},
     corpus_case{.name = "buffer_used_after_answer",
                 .kind = none,
