@@ -147,7 +147,9 @@ class Run:
             env["COHERDMA_OBSERVERS"] = plugin + "-check.so"
             env["COHERDMA_CHECK_LOG"] = folder + "/%p.json"
             env["COHERDMA_CHECK_OPTIONS"] = ",".join(
-                filter(None, [OPTIONS.get(case.kind), case.options, env.get("COHERDMA_CHECK_OPTIONS")])
+                filter(
+                    None, [OPTIONS.get(case.kind), case.options, env.get("COHERDMA_CHECK_OPTIONS")]
+                )
             )
         if drivers:
             env["RDMAV_DRIVERS"] = ":".join(drivers)
