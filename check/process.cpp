@@ -20,6 +20,7 @@ namespace coherdma::check {
 namespace {
 
 std::mutex start_mutex;
+process_check *inherited_check = nullptr; ///< of the parent of this process; see parents
 
 /// Of the page guard.
 bool handle_access(const refused_access &access) noexcept {
@@ -170,6 +171,8 @@ void end_check() noexcept {
 
 void reset_check_after_fork() noexcept {
     process_check *const process = current_check.exchange(nullptr);
+    if (process != nullptr)
+        process->parents = std::exchange(inherited_check, process);
     // Another thread of the parent may have been in the checker: what it changed is left then, and
     // handle_access() opens pages that are protected.
     if (process != nullptr && process->mutex.try_lock()) {

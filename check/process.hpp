@@ -30,6 +30,7 @@ struct process_check {
     std::mutex mutex; ///< protects the books
     process_books books;
     const std::unique_ptr<sanitizers> watcher; ///< nullptr: no sanitizer runs the program
+    process_check *parents = nullptr; ///< of fork(): kept, so that a leak checker finds none
 };
 
 /// Where the program's registered memory is, or was. It only grows.
