@@ -36,7 +36,7 @@ class Explanation(NamedTuple):
 
     program: str  # a pattern of the row's name
     kind: str
-    verdict: str
+    judgement: str
     explanation: str
 
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """Prints docs/checked-programs.md of what programs.py --json has written.
 
-    write_page.py JSON...
+    write_findings_page.py JSON...
 """
 
 import json
@@ -24,7 +24,7 @@ This page is made by a test, which fails for a finding that it does not explain:
 
 ```
 scripts/softrdma run --driver rxe -- tests/system/check/programs.py rxe --json rxe.json
-tests/system/check/write_page.py *.json >docs/checked-programs.md
+tests/system/check/write_findings_page.py *.json >docs/checked-programs.md
 ```
 
 """
@@ -47,8 +47,8 @@ def print_programs(documents: List[Dict[str, Any]]) -> None:
         for row in document["rows"]:
             by_program.setdefault((row["package"], program_of(row)), []).append(row)
     print("## Findings by program\n")
-    print("*Runs*: with different options, on both drivers; *work*: how many of them do, without and")
-    print("with the checker.\n")
+    print("*Runs*: with different options, on both drivers; *work*: how many of")
+    print("them do, without and with the checker.\n")
     print("| package | program | runs | work | findings |")
     print("|---|---|---|---|---|")
     for (package, program), rows in by_program.items():
@@ -72,7 +72,7 @@ def print_explanations(documents: List[Dict[str, Any]]) -> None:
     for known in read_explanations():
         if is_met(known, documents):
             pattern = known.program.replace("|", "\\|")
-            print(f"| `{pattern}` | {known.kind} | {known.verdict} | {known.explanation} |")
+            print(f"| `{pattern}` | {known.kind} | {known.judgement} | {known.explanation} |")
 
 
 def main() -> int:
