@@ -9,6 +9,10 @@
 
 using namespace coherdma::interposer;
 
+// Headers of newer releases of rdma-core declare functions with them, older ones neither.
+struct ibv_mr_init_attr;
+struct ibv_buf;
+
 namespace {
 
 /// Calls the function that creates an object. What the library calls for that itself is not
@@ -205,10 +209,11 @@ ibv_mr *ibv_reg_mr_iova2(ibv_pd *pd, void *addr, std::size_t length, std::uint64
         [=] { return libibverbs().reg_mr_iova2(pd, addr, length, iova, access); });
 }
 
-ibv_mr *ibv_reg_mr_ex(ibv_pd *pd, mr_init_attr *attr) {
+ibv_mr *ibv_reg_mr_ex(ibv_pd *pd, ibv_mr_init_attr *init_attr) {
     const auto reg_mr_ex = libibverbs().reg_mr_ex;
     if (reg_mr_ex == nullptr)
         return not_supported<ibv_mr>();
+    auto *const attr = reinterpret_cast<mr_init_attr *>(init_attr);
     constexpr std::uint64_t PROGRAM_MEMORY = MR_HAS_ADDR | MR_HAS_IOVA;
     const bool has_addr = (attr->comp_mask & MR_HAS_ADDR) != 0;
     registration asked = ask_for_program_memory(
@@ -219,7 +224,7 @@ ibv_mr *ibv_reg_mr_ex(ibv_pd *pd, mr_init_attr *attr) {
     return register_memory(asked, [=] { return reg_mr_ex(pd, attr); });
 }
 
-ibv_mr *ibv_reg_buf_mr(ibv_pd *pd, void *buf, void *addr, std::size_t length, int access) {
+ibv_mr *ibv_reg_buf_mr(ibv_pd *pd, ibv_buf *buf, void *addr, std::size_t length, int access) {
     const auto reg_buf_mr = libibverbs().reg_buf_mr;
     registration asked = ask_for_program_memory(pd, addr, length, to_iova(addr), access);
     asked.kind = memory_kind::OTHER; // it may be device memory
