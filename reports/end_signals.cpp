@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <csignal>
 #include <ctime>
+#include <dlfcn.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <sys/syscall.h>
@@ -70,7 +71,8 @@ void run_reporter(reporter &reporter) noexcept {
 
 void report_before_end_by_signal(void (*report)() noexcept, bool (*is_busy)() noexcept) {
     constexpr pid_t FIRST_OF_NAMESPACE = 1;
-    if (getpid() == FIRST_OF_NAMESPACE)
+    const bool has_thread_sanitizer = dlsym(RTLD_DEFAULT, "__tsan_init") != nullptr;
+    if (getpid() == FIRST_OF_NAMESPACE || has_thread_sanitizer)
         return;
     auto *const created = new reporter;
     created->report = report;

@@ -17,8 +17,8 @@ BEGIN = """# Programs that were run under the checker
 Programs of Debian that use RDMA, each without the checker and with `coherdma
 check --protect` ([check.md](check.md)), on a device of each driver with
 rdma-core's provider: no program works only without it. The findings are
-explained in the table below, from the programs' sources. *Harmless*: the
-program does not use the data that may be wrong.
+explained in the table below. *Harmless*: the program does not use the data that
+may be wrong.
 
 This page is made by a test, which fails for a finding that it does not explain:
 
@@ -67,7 +67,7 @@ def is_met(known: Explanation, documents: List[Dict[str, Any]]) -> bool:
 
 def print_explanations(documents: List[Dict[str, Any]]) -> None:
     print("\n## What they are\n")
-    print("| programs | finding | is it right? | why |")
+    print("| programs (a pattern) | finding | is it right? | why |")
     print("|---|---|---|---|")
     for known in read_explanations():
         if is_met(known, documents):
