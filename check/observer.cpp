@@ -38,8 +38,8 @@ bool has_local_memory(const ibv_send_wr &wr) noexcept {
 
 /// Whether registered memory stays the parent's. True if libibverbs does not say it.
 bool is_fork_safe() noexcept {
-    static std::atomic<bool> is_always_safe =
-        false; // by the kernel, which libibverbs asks each time
+    // By the kernel, which libibverbs asks each time.
+    static std::atomic<bool> is_always_safe = false;
     if (is_always_safe.load(std::memory_order_relaxed))
         return true;
     const auto is_initialized = reinterpret_cast<decltype(ibv_is_fork_initialized) *>(
@@ -136,7 +136,9 @@ class check_observer final : public observer {
         return mr;
     }
     int before_rereg_mr(const ibv_mr &, int) override {
-        const open_pages all(UINTPTR_MAX); // it is not known which memory comes
+        // All: it is not known which memory comes. Until the call ends, another thread may protect
+        // pages again.
+        open_pages{UINTPTR_MAX};
         return 0;
     }
     void on_rereg_mr(ibv_mr &mr, int flags, int access) override {
@@ -322,6 +324,6 @@ class check_observer final : public observer {
 } // namespace coherdma::check
 
 extern "C" [[gnu::visibility("default")]] coherdma::interposer::observer *
-coherdma_make_observer_4() {
+coherdma_make_observer_5() {
     return new (std::nothrow) coherdma::check::check_observer;
 }

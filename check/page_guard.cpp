@@ -87,7 +87,8 @@ refused_access describe(std::uintptr_t addr, const void *context) noexcept {
 /// Whether the thread makes the access for the first time. Another thread may have ended the
 /// protection meanwhile.
 bool is_first(const refused_access &access) noexcept {
-    static thread_local refused_access last;
+    // initial-exec: a handler must not allocate it.
+    [[gnu::tls_model("initial-exec")]] static thread_local refused_access last;
     const bool is_repeated = last.addr == access.addr && last.code == access.code;
     last = access;
     return !is_repeated;

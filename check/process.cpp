@@ -76,13 +76,9 @@ void report_at_signal() noexcept {
     process_check *const process = current_check.load();
     if (process == nullptr)
         return;
-    try {
-        if (process->config.report_leaks)
-            with_books([](locked_books &locked) { find_leaks(locked.books, locked.results); });
-        const checking_scope scope;
-        process->log.write_summary();
-    } catch (const std::bad_alloc &) { // without memory there is no summary
-    }
+    if (process->config.report_leaks)
+        with_books([](locked_books &locked) { find_leaks(locked.books, locked.results); });
+    end_check();
 }
 
 /// Whether a report can be made on the stack of this thread: names are looked up, and that takes

@@ -190,6 +190,6 @@ class observer {
 /// header. nullptr: nothing is to be observed. The module's soname is its file's name: a copy of a
 /// module that is loaded is not loaded.
 using make_observer_function = observer *();
-inline constexpr const char *MAKE_OBSERVER_NAME = "coherdma_make_observer_4";
+inline constexpr const char *MAKE_OBSERVER_NAME = "coherdma_make_observer_5";
 
 } // namespace coherdma::interposer
