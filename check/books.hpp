@@ -61,16 +61,18 @@ struct named_memory {
 
 /// The memory that the device reads for a request.
 struct source_copy {
-    std::vector<std::byte> bytes; ///< that it had when the request was posted
-    stack_trace change;           ///< the access that wrote to it, if that is known
+    const std::size_t length;
+    const std::unique_ptr<std::byte[]> bytes; ///< that it had when the request was posted
+    stack_trace change;                       ///< the access that wrote to it, if that is known
 
-    explicit source_copy(std::size_t length)
-        : bytes(length) {
+    explicit source_copy(std::size_t source_length)
+        : length(source_length)
+        , bytes(std::make_unique_for_overwrite<std::byte[]>(source_length)) {
         total += length;
     }
     source_copy(const source_copy &) = delete;
     source_copy &operator=(const source_copy &) = delete;
-    ~source_copy() { total -= bytes.size(); }
+    ~source_copy() { total -= length; }
 
     static inline constinit std::atomic<std::size_t> total = 0; ///< bytes of all copies
 };

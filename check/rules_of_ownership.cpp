@@ -2,14 +2,13 @@
 //
 // Memory that the program uses while it is the device's.
 
+#include "program_memory.hpp"
 #include "rules.hpp"
 
 #include "reports/text.hpp"
 
 #include <algorithm>
-#include <sys/syscall.h>
-#include <sys/uio.h>
-#include <unistd.h>
+#include <cstring>
 
 namespace coherdma::check {
 namespace {
@@ -18,17 +17,6 @@ using reports::count_of;
 using reports::hex_number;
 
 constexpr std::size_t MAX_COPIED = std::size_t{256} << 20; ///< bytes of all outstanding requests
-
-/// Copies memory of the program, which may be unmapped, unreadable or poisoned: not by an access.
-/// False: it cannot be read.
-bool read_memory(const named_memory &named, std::byte *copy) noexcept {
-    const std::size_t length = named.end - named.begin;
-    const iovec local = {.iov_base = copy, .iov_len = length};
-    const iovec remote = {.iov_base = reinterpret_cast<void *>(named.begin), .iov_len = length};
-    // Not by libc's function: that of a sanitizer would report poisoned memory.
-    const long count = syscall(SYS_process_vm_readv, getpid(), &local, 1, &remote, 1, 0);
-    return count == static_cast<long>(length);
-}
 
 bool overlaps(const named_memory &named, std::uintptr_t begin, std::uintptr_t end) noexcept {
     return named.begin < end && begin < named.end;
@@ -53,27 +41,32 @@ struct difference {
     std::byte before{}, after{};                ///< of the first
 };
 
-difference compare(const posted_request &request) {
-    difference result;
-    const std::vector<std::byte> &posted = request.source->bytes;
-    std::vector<std::byte> now(posted.size());
-    std::size_t offset = 0;
-    for (const named_memory &named : request.memory) {
-        if (!read_memory(named, now.data() + offset))
-            return {};
-        offset += named.end - named.begin;
-    }
-    if (now == posted)
-        return {};
+void add_differences(std::span<const std::byte> now, const std::byte *posted, std::size_t offset,
+                     difference &result) {
     for (std::size_t i = 0; i < now.size(); ++i) {
         if (now[i] == posted[i])
             continue;
-        result.last = i;
+        result.last = offset + i;
         if (result.count++ == 0) {
-            result.first = i;
+            result.first = offset + i;
             result.before = posted[i];
             result.after = now[i];
         }
+    }
+}
+
+difference compare(const posted_request &request) {
+    difference result;
+    const std::byte *posted = request.source->bytes.get();
+    std::size_t offset = 0; // in the source, of the memory of the SGE
+    for (const named_memory &named : request.memory) {
+        const std::optional<program_memory> memory = program_memory::read(named.begin, named.end);
+        if (!memory)
+            return {};
+        const std::span<const std::byte> now = memory->bytes();
+        if (std::memcmp(now.data(), posted + offset, now.size()) != 0)
+            add_differences(now, posted + offset, offset, result);
+        offset += now.size();
     }
     return result;
 }
@@ -119,11 +112,12 @@ void copy_source(posted_request &request) {
     if (is_written(request) || length == 0 || length > MAX_COPIED - source_copy::total)
         return;
     const auto copy = std::make_shared<source_copy>(length);
-    std::size_t offset = 0;
+    std::byte *rest = copy->bytes.get();
     for (const named_memory &named : request.memory) {
-        if (!read_memory(named, copy->bytes.data() + offset))
+        const std::optional<program_memory> memory = program_memory::read(named.begin, named.end);
+        if (!memory)
             return;
-        offset += named.end - named.begin;
+        rest = std::copy(memory->bytes().begin(), memory->bytes().end(), rest);
     }
     request.source = copy;
 }
