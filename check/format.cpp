@@ -137,11 +137,13 @@ std::string as_json(const described_finding &shown, const report_status &status)
 }
 
 std::string as_text(const finding_counts &counts) {
-    if (counts.total() == 0 && counts.num_suppressed == 0)
-        return "coherdma check: no findings\n";
-    std::string text = "coherdma check: " + count_of(counts.total(finding_level::ERROR), "error") +
-                       ", " + count_of(counts.total(finding_level::WARNING), "warning") + ", at " +
-                       count_of(counts.num_places, "place") + "\n";
+    std::string text = "coherdma check: ";
+    if (counts.total() == 0)
+        text += "no findings\n";
+    else
+        text += count_of(counts.total(finding_level::ERROR), "error") + ", " +
+                count_of(counts.total(finding_level::WARNING), "warning") + ", at " +
+                count_of(counts.num_places, "place") + "\n";
     for (const auto &[kind, count] : counts.by_kind)
         text += wrapped(std::to_string(count) + " " + describe(kind).name + ": " +
                             describe(kind).summary,

@@ -83,7 +83,7 @@ void suppressed_findings_are_counted(void **) {
     });
     assert_int_equal(count_of(text, "known:2: 'unknown-kind' is not a kind of finding"), 1);
     assert_int_equal(count_of(text, ": cq-overflow: "), 0);
-    assert_int_equal(count_of(text, "  2 suppressed\n"), 1);
+    assert_int_equal(count_of(text, "coherdma check: no findings\n  2 suppressed\n"), 1);
     const std::vector<json> lines = read_lines(config.log_file);
     assert_true(lines.at(0)["suppressed"].get<bool>());
     assert_int_equal(lines.at(1)["summary"]["suppressed"].get<int>(), 2);
