@@ -152,14 +152,17 @@ void check_send(const request &sent, const ibv_send_wr &wr) {
         known_qp *const qp = locked.books.find_qp(sent.queue);
         if (qp == nullptr)
             return;
-        if (names_remote_memory(wr.opcode) &&
-            static_cast<std::size_t>(wr.num_sge) <= qp->max_send_sges)
+        // Else the driver refuses it, and does not read them.
+        const bool can_read_sges =
+            wr.num_sge >= 0 && static_cast<std::size_t>(wr.num_sge) <= qp->max_send_sges;
+        if (names_remote_memory(wr.opcode) && can_read_sges)
             check_remote(locked, *qp, sent, wr);
         if (qp->type == IBV_QPT_UD)
             static_cast<void>(check_destroyed(locked.books, object_kind::AH, wr.wr.ud.ah,
                                               "ibv_post_send", locked.results));
         for (const device_limits *const limits : locked.config().other_devices)
-            check_limits_of_send(*qp, to_posted(sent, false), wr, *limits, locked.results);
+            if (can_read_sges)
+                check_limits_of_send(*qp, to_posted(sent, false), wr, *limits, locked.results);
         if (wr.opcode == IBV_WR_BIND_MW && wr.bind_mw.bind_info.mr != nullptr &&
             locked.config().distinct_keys)
             begin_bind(locked.books, sent, *wr.bind_mw.bind_info.mr);

@@ -6,6 +6,8 @@
 #include "loopback.hpp"
 
 #include <array>
+#include <sys/mman.h>
+#include <unistd.h>
 #include <vector>
 
 namespace check_corpus {
@@ -146,8 +148,34 @@ void many_reads(const target &target, bool corrected) {
                       IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
 }
 
+/// A send that the device refuses, for it names more SGEs than a QP can have: the program's array
+/// has fewer.
+void refused_inline_data(const target &target, bool) {
+    datagrams local(target);
+    local.create_qp();
+    const auto page_size = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    void *const pages =
+        mmap(nullptr, 2 * page_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    check(pages != MAP_FAILED ? 0 : -1, "memory");
+    auto *const end = static_cast<std::byte *>(pages) + page_size;
+    check(mprotect(end, page_size, PROT_NONE), "protect");
+    datagrams::message sent = local.make_message(1, 1, signaled | IBV_SEND_INLINE);
+    sent.wr.sg_list = reinterpret_cast<ibv_sge *>(end) - 1;
+    *sent.wr.sg_list = sent.sges.front();
+    sent.wr.num_sge = 1000;
+    ibv_send_wr *bad_wr = nullptr;
+    if (ibv_post_send(local.qp, &sent.wr, &bad_wr) == 0)
+        throw failure("the send was not refused");
+    munmap(pages, 2 * page_size);
+}
+
 constexpr std::string_view kind = "device-limit";
 constexpr std::array cases{
+    corpus_case{.name = "refused_inline_data",
+                .kind = "none",
+                .run = refused_inline_data,
+                .needs = rxe | coherdma, // the stock one reads all SGEs, too
+                .options = "as=efa"},
     corpus_case{.name = "send_of_many_pieces",
                 .kind = kind,
                 .run = send_of_many_pieces,
