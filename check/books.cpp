@@ -21,8 +21,9 @@ auto *find_in(map_type &map, const typename map_type::key_type &key) noexcept {
     return it != map.end() ? &it->second : nullptr;
 }
 
-template <class verbs_type>
-verbs_type &handle_of(const interposer::object &object) noexcept {
+/// object: as the interposer or the books know it.
+template <class verbs_type, class object_type>
+verbs_type &handle_of(const object_type &object) noexcept {
     return *static_cast<verbs_type *>(const_cast<void *>(object.handle));
 }
 
@@ -227,6 +228,7 @@ void process_books::forget_keys(const known_mr &mr) noexcept {
             index.erase(it);
     };
     forget(mr_of_lkey, mr.lkey);
+    forget(mr_of_lkey, mr.device_lkey); // if it was shown
     forget(mr_of_rkey, mr.rkey);
 }
 
@@ -284,9 +286,18 @@ void process_books::change_lkey(known_mr &mr) {
     while (mr.lkey == mr.rkey || mr_of_lkey.contains({mr.context, mr.lkey}) ||
            mr_of_rkey.contains({mr.context, mr.lkey}))
         mr.lkey += OTHER_BITS;
-    static_cast<ibv_mr *>(const_cast<void *>(mr.handle))->lkey = mr.lkey;
+    hide_device_lkey(mr);
     mr.name = "MR " + hex_number(mr.lkey);
     index_keys(mr);
+}
+
+void process_books::show_device_lkey(const known_mr &mr) {
+    mr_of_lkey.emplace(std::pair(mr.context, mr.device_lkey), mr.number);
+    handle_of<ibv_mr>(mr).lkey = mr.device_lkey;
+}
+
+void process_books::hide_device_lkey(const known_mr &mr) noexcept {
+    handle_of<ibv_mr>(mr).lkey = mr.lkey;
 }
 
 void process_books::arm(const ibv_cq &cq, const stack_trace &stack) {

@@ -133,7 +133,7 @@ void check_remote(locked_books &locked, known_qp &qp, const request &sent, const
 void begin_bind(process_books &books, const request &sent, ibv_mr &mr) {
     if (const known_mr *const known = books.find_mr(mr.context, mr.lkey)) {
         books.binds.emplace(sent.number, known->number);
-        mr.lkey = known->device_lkey;
+        books.show_device_lkey(*known);
     }
 }
 
@@ -202,7 +202,7 @@ void end_bind(const request &sent) {
         const bool is_last = std::none_of(binds.begin(), binds.end(),
                                           [=](const auto &bind) { return bind.second == number; });
         if (mr != nullptr && is_last)
-            static_cast<ibv_mr *>(const_cast<void *>(mr->handle))->lkey = mr->lkey;
+            process_books::hide_device_lkey(*mr);
     });
 }
 

@@ -144,6 +144,21 @@ void lkey_differs_from_rkey(void **) {
     assert_true(f.kinds_of(IBV_WR_RDMA_WRITE, f.mr.lkey) == kinds{finding_kind::REMOTE_KEY});
 }
 
+void lkey_that_a_driver_reads(void **) {
+    fixture f;
+    f.register_memory(IBV_ACCESS_REMOTE_WRITE);
+    f.books.change_lkey(*f.books.find_mr(2));
+    const std::uint32_t lkey = f.mr.lkey;
+    f.books.show_device_lkey(*f.books.find_mr(2));
+    assert_int_equal(f.mr.lkey, KEY);
+    f.books.hide_device_lkey(*f.books.find_mr(2));
+    assert_int_equal(f.mr.lkey, lkey);
+    assert_non_null(f.books.find_mr(&f.context, lkey));
+    assert_non_null(f.books.find_mr(&f.context, KEY)); // the program may have read it
+    f.books.remove(f.mr_object(), {});
+    assert_true(f.books.mr_of_lkey.empty());
+}
+
 void key_of_no_mr(void **) {
     fixture f;
     f.register_memory(IBV_ACCESS_REMOTE_WRITE);
@@ -167,6 +182,7 @@ int main() {
         cmocka_unit_test(pd_of_remote_memory),
         cmocka_unit_test(peer_of_another_process_is_not_known),
         cmocka_unit_test(lkey_differs_from_rkey),
+        cmocka_unit_test(lkey_that_a_driver_reads),
         cmocka_unit_test(key_of_no_mr),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);

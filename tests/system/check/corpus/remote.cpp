@@ -166,7 +166,44 @@ void right_remote_memory(const target &target, bool) {
     ibv_dereg_mr(mr);
 }
 
+/// A batch of an MW's bind and a request with the lkey of the MR.
+void lkey_after_bind(const target &target, bool) {
+    unconnected side(target);
+    const endpoint &local = side.local;
+    ibv_qp_init_attr_ex attr{};
+    attr.qp_type = IBV_QPT_RC;
+    attr.send_cq = attr.recv_cq = local.send_cq;
+    attr.cap = {8, 8, 1, 1, 0};
+    attr.pd = local.pd;
+    attr.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+    attr.send_ops_flags = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_BIND_MW;
+    ibv_qp *const base = check(ibv_create_qp_ex(local.context, &attr), "QP");
+    ibv_qp_ex *const qp = ibv_qp_to_qp_ex(base);
+    ibv_mr *const mr = local.register_memory(full_access | IBV_ACCESS_MW_BIND);
+    ibv_mw *const mw = check(ibv_alloc_mw(local.pd, IBV_MW_TYPE_2), "MW");
+    const ibv_mw_bind_info info{mr, reinterpret_cast<std::uintptr_t>(local.memory), 4096,
+                                IBV_ACCESS_REMOTE_WRITE};
+    ibv_wr_start(qp);
+    ibv_wr_bind_mw(qp, mw, ibv_inc_rkey(mw->rkey), &info);
+    ibv_wr_send(qp);
+    const std::uint32_t lkey = mr->lkey;
+    ibv_wr_set_sge(qp, lkey, reinterpret_cast<std::uintptr_t>(local.memory), 64);
+    ibv_wr_abort(qp);
+    ibv_wr_start(qp);
+    ibv_wr_send(qp);
+    ibv_wr_set_sge(qp, lkey, reinterpret_cast<std::uintptr_t>(local.memory), 64);
+    ibv_wr_abort(qp);
+    ibv_destroy_qp(base);
+    ibv_dealloc_mw(mw);
+    ibv_dereg_mr(mr);
+}
+
 constexpr std::array cases{
+    corpus_case{.name = "lkey_after_bind",
+                .kind = "none",
+                .run = lkey_after_bind,
+                .needs = rxe | extended,
+                .options = "distinctkeys"},
     corpus_case{.name = "write_with_lkey",
                 .kind = "remote-key",
                 .run = write_with_lkey,
