@@ -217,7 +217,12 @@ void process_books::add(const interposer::object &object) {
 }
 
 void process_books::index_keys(const known_mr &mr) {
-    mr_of_lkey[{mr.context, mr.lkey}] = mr.number;
+    // Another MR that has the key is about to be removed, unless it has got it by change_lkey():
+    // then this one is to get another.
+    const auto [entry, is_new] = mr_of_lkey.emplace(std::pair(mr.context, mr.lkey), mr.number);
+    const known_mr *const other = !is_new ? find_mr(entry->second) : nullptr;
+    if (other == nullptr || other->lkey == other->device_lkey)
+        entry->second = mr.number;
     mr_of_rkey[{mr.context, mr.rkey}] = mr.number;
 }
 
@@ -260,10 +265,12 @@ void process_books::add_mr(const interposer::object &object,
         busy_mrs.reserve(2 * mrs.size());
 }
 
-void process_books::change_mr(const ibv_mr &mr, int flags, int access) {
+known_mr *process_books::change_mr(const ibv_mr &mr, int flags, int access) {
+    known_mr *changed = nullptr;
     for (auto &[number, known] : mrs) {
         if (known.handle != &mr)
             continue;
+        changed = &known;
         forget_keys(known);
         known.pd_handle = mr.pd->handle;
         known.lkey = known.device_lkey = mr.lkey;
@@ -277,6 +284,7 @@ void process_books::change_mr(const ibv_mr &mr, int flags, int access) {
         }
         index_keys(known);
     }
+    return changed;
 }
 
 void process_books::change_lkey(known_mr &mr) {

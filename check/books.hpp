@@ -219,8 +219,8 @@ struct process_books {
 
     void add(const interposer::object &);
     void add_mr(const interposer::object &, const interposer::registration &);
-    /// ibv_rereg_mr() has succeeded.
-    void change_mr(const ibv_mr &, int flags, int access);
+    /// ibv_rereg_mr() has succeeded. Returns the MR; nullptr: the books do not have it.
+    known_mr *change_mr(const ibv_mr &, int flags, int access);
     /// From now on the program has another lkey of it, which differs from the rkey.
     void change_lkey(known_mr &);
     /// A driver is about to read the lkey of the ibv_mr, which gets the device's until

@@ -143,8 +143,7 @@ class check_observer final : public observer {
     }
     void on_rereg_mr(ibv_mr &mr, int flags, int access) override {
         with_books([&](locked_books &locked) {
-            locked.books.change_mr(mr, flags, access);
-            change_lkey(locked, mr.context, mr.lkey);
+            change_lkey(locked, locked.books.change_mr(mr, flags, access));
         });
         add_bounds(mr.addr, mr.length);
     }
@@ -300,11 +299,10 @@ class check_observer final : public observer {
     }
     static void add_mr(locked_books &locked, const object &created) {
         locked.books.add_mr(created, last_registration);
-        change_lkey(locked, created.context, static_cast<const ibv_mr *>(created.handle)->lkey);
+        change_lkey(locked, locked.books.find_mr(created.number));
     }
     /// If the settings ask for it.
-    static void change_lkey(locked_books &locked, const ibv_context *context, std::uint32_t lkey) {
-        known_mr *const mr = locked.books.find_mr(context, lkey);
+    static void change_lkey(locked_books &locked, known_mr *mr) {
         if (mr != nullptr && locked.config().distinct_keys)
             locked.books.change_lkey(*mr);
     }

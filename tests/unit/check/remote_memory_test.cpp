@@ -144,6 +144,22 @@ void lkey_differs_from_rkey(void **) {
     assert_true(f.kinds_of(IBV_WR_RDMA_WRITE, f.mr.lkey) == kinds{finding_kind::REMOTE_KEY});
 }
 
+/// The lkey that the device gives to the second MR is the one that the program has of the first.
+void device_lkey_that_another_mr_has(void **) {
+    fixture f;
+    f.register_memory(0);
+    f.books.change_lkey(*f.books.find_mr(2));
+    ibv_mr second = f.mr; // with the same lkey
+    object added = f.mr_object();
+    added.handle = &second;
+    added.number = 3;
+    f.books.add_mr(added, {.pd = &f.pd, .addr = f.memory.data(), .length = LENGTH});
+    f.books.change_lkey(*f.books.find_mr(3));
+    assert_int_not_equal(second.lkey, f.mr.lkey);
+    assert_true(f.books.find_mr(&f.context, f.mr.lkey) == f.books.find_mr(2));
+    assert_true(f.books.find_mr(&f.context, second.lkey) == f.books.find_mr(3));
+}
+
 void lkey_that_a_driver_reads(void **) {
     fixture f;
     f.register_memory(IBV_ACCESS_REMOTE_WRITE);
@@ -182,6 +198,7 @@ int main() {
         cmocka_unit_test(pd_of_remote_memory),
         cmocka_unit_test(peer_of_another_process_is_not_known),
         cmocka_unit_test(lkey_differs_from_rkey),
+        cmocka_unit_test(device_lkey_that_another_mr_has),
         cmocka_unit_test(lkey_that_a_driver_reads),
         cmocka_unit_test(key_of_no_mr),
     };
