@@ -223,8 +223,9 @@ struct process_books {
     known_mr *change_mr(const ibv_mr &, int flags, int access);
     /// From now on the program has another lkey of it, which differs from the rkey.
     void change_lkey(known_mr &);
-    /// A driver is about to read the lkey of the ibv_mr, which gets the device's until
-    /// hide_device_lkey(). The program may read it meanwhile: requests with it are of the MR, too.
+    /// A driver is about to read the lkey of the ibv_mr: to bind an MW or, as that of cxgb4, to
+    /// deregister it. It is the device's until hide_device_lkey(). The program may read it
+    /// meanwhile: requests with it are of the MR, too.
     void show_device_lkey(const known_mr &);
     static void hide_device_lkey(const known_mr &) noexcept;
     void arm(const ibv_cq &, const stack_trace &);

@@ -110,6 +110,8 @@ class check_observer final : public observer {
         with_books([&](locked_books &locked) {
             check_destroy(locked.books, ended, locked.results);
             begin_destroy(locked, ended);
+            if (const known_mr *const mr = find_mr(locked, ended))
+                locked.books.show_device_lkey(*mr);
         });
     }
     void on_destroy(const object &ended, int error) override {
@@ -117,6 +119,8 @@ class check_observer final : public observer {
             end_wait(locked);
             if (error == 0)
                 locked.books.remove(ended, stack_trace::capture_all());
+            else if (const known_mr *const mr = find_mr(locked, ended))
+                process_books::hide_device_lkey(*mr);
         });
     }
     bool refuses_unknown(object_kind kind, const void *handle, const char *call) override {
@@ -290,6 +294,10 @@ class check_observer final : public observer {
             end_bind(sent);
     }
 
+    /// nullptr: the object is none.
+    static const known_mr *find_mr(locked_books &locked, const object &object) noexcept {
+        return object.kind == object_kind::MR ? locked.books.find_mr(object.number) : nullptr;
+    }
     static void add_object(locked_books &locked, const object &created) {
         locked.books.add(created);
         const known_object *const known = locked.books.find(created);
