@@ -92,7 +92,8 @@ void sanitizers::note_answer(const known_qp &qp, std::uint64_t first, std::uint6
     if (!device_threads_)
         return;
     for (auto it = qp.sends.upper_bound(first); it != qp.sends.end() && it->first <= last; ++it)
-        device_threads_->complete(it->first, it->second, true);
+        if (!is_written(it->second)) // a Read need not be complete
+            device_threads_->complete(it->first, it->second, true);
 }
 
 void sanitizers::note_free(std::uintptr_t begin, std::uintptr_t end, const char *call) noexcept {

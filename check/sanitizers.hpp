@@ -33,7 +33,7 @@ class sanitizers final : public request_watcher {
     /// The first byte of the source of a request that is not initialized.
     [[nodiscard]] std::optional<std::uintptr_t>
     find_uninitialized(const posted_request &) const noexcept;
-    /// A receive of the QP is complete: the peer has answered these sends.
+    /// A receive of the QP is complete: the peer has got these sends, and answered.
     void note_answer(const known_qp &, std::uint64_t first, std::uint64_t last) noexcept;
 
     /// The program is about to free or unmap the range, by this call.

@@ -259,6 +259,23 @@ void results_without_initial_values(const target &target, bool /*corrected*/) {
     check((gid.raw[0] | gid.raw[10] | gid.raw[15]) != 0 ? 0 : -1, "a GID");
 }
 
+/// The answer shows that the peer has got what was sent, but not that a Read is complete.
+void use_read_after_answer(const target &target, bool corrected) {
+    loopback link(target, false);
+    const endpoint &local = link.requester, &peer = link.responder;
+    local.post_recv();
+    local.post_send(IBV_WR_RDMA_READ, local.sge(64, 4096), peer);
+    peer.post_send(IBV_WR_SEND, peer.sge(), local);
+    wait_success(local.recv_cq, "the answer");
+    if (corrected)
+        wait_success(local.send_cq, "the Read");
+    const std::byte first = local.memory[4096]; // wrong: tsan
+    use(first);
+    if (!corrected)
+        wait_success(local.send_cq, "the Read");
+    wait_success(peer.send_cq, "the answer's completion");
+}
+
 constexpr std::array cases{
     corpus_case{.name = "read_before_poll",
                 .kind = "asan",
@@ -284,6 +301,7 @@ constexpr std::array cases{
                 .needs = msan},
     corpus_case{.name = "read_beyond_message", .kind = "msan", .run = read_beyond_message},
     corpus_case{.name = "compare_before_read", .kind = "msan", .run = compare_before_read},
+    corpus_case{.name = "use_read_after_answer", .kind = "tsan", .run = use_read_after_answer},
     corpus_case{.name = "results_without_initial_values",
                 .kind = "none",
                 .run = results_without_initial_values},
