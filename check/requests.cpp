@@ -137,6 +137,15 @@ void begin_bind(process_books &books, const request &sent, ibv_mr &mr) {
     }
 }
 
+/// Of the memory of a request that is complete.
+std::size_t written_length(const interposer::completion &polled) noexcept {
+    if (!polled.completed->is_receive)
+        return SIZE_MAX;
+    if (polled.wc.opcode == IBV_WC_RECV_RDMA_WITH_IMM)
+        return 0; // the Write's data are elsewhere
+    return polled.has_byte_len ? polled.wc.byte_len : SIZE_MAX;
+}
+
 /// The QP of a receive's completion; nullptr: it is none, or the QP is not known.
 known_qp *find_receiver(process_books &books, const interposer::completion &polled) noexcept {
     if (!polled.completed->is_receive)
@@ -276,11 +285,7 @@ void note_completion(const interposer::completion &polled) {
         constexpr std::optional<std::size_t> NOTHING, ALL = SIZE_MAX;
         for (const request &silent : polled.silent) // posted before
             end_request(locked, silent, is_success ? ALL : NOTHING);
-        const bool has_length = polled.completed->is_receive && polled.has_byte_len;
-        end_request(locked, *polled.completed,
-                    !is_success  ? NOTHING
-                    : has_length ? polled.wc.byte_len
-                                 : ALL);
+        end_request(locked, *polled.completed, is_success ? written_length(polled) : NOTHING);
         if (sanitizers *const watcher = locked.process().watcher.get())
             watcher->note_completion(polled.wc);
         if (is_success) {

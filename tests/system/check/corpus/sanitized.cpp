@@ -276,6 +276,19 @@ void use_read_after_answer(const target &target, bool corrected) {
     wait_success(peer.send_cq, "the answer's completion");
 }
 
+/// An RDMA Write with immediate data completes a receive, and writes nothing to its buffer.
+void read_receive_of_write(const target &target, bool corrected) {
+    loopback link(target, false);
+    const endpoint &local = link.responder;
+    const heap_buffer buffer(local);
+    local.post_recv(buffer.sge());
+    link.requester.post_send(IBV_WR_RDMA_WRITE_WITH_IMM, link.requester.sge(), local);
+    wait_success(link.requester.send_cq, "the Write");
+    wait_success(local.recv_cq, "the receive");
+    if ((corrected ? local.memory : buffer.memory)[0] == std::byte{7}) // wrong: msan
+        use(buffer.memory[0]);
+}
+
 constexpr std::array cases{
     corpus_case{.name = "read_before_poll",
                 .kind = "asan",
@@ -302,6 +315,10 @@ constexpr std::array cases{
     corpus_case{.name = "read_beyond_message", .kind = "msan", .run = read_beyond_message},
     corpus_case{.name = "compare_before_read", .kind = "msan", .run = compare_before_read},
     corpus_case{.name = "use_read_after_answer", .kind = "tsan", .run = use_read_after_answer},
+    corpus_case{.name = "read_receive_of_write",
+                .kind = "msan",
+                .run = read_receive_of_write,
+                .needs = rxe},
     corpus_case{.name = "results_without_initial_values",
                 .kind = "none",
                 .run = results_without_initial_values},
