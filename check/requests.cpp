@@ -62,6 +62,15 @@ void check_ownership(locked_books &locked, const known_object &queue, posted_req
     copy_source(posted);
 }
 
+/// With the memory of its inline data, which are of no MR.
+posted_request to_inline(const request &sent, const ibv_send_wr &wr) {
+    posted_request posted = to_posted(sent, false);
+    for (int i = 0; i < wr.num_sge; ++i)
+        posted.memory.push_back(
+            {.begin = wr.sg_list[i].addr, .end = wr.sg_list[i].addr + wr.sg_list[i].length});
+    return posted;
+}
+
 /// What a send takes must be initialized.
 void check_initialized(locked_books &locked, const known_qp &qp, const posted_request &request) {
     const sanitizers *const watcher = locked.process().watcher.get();
@@ -162,13 +171,17 @@ void check_send(const request &sent, const ibv_send_wr &wr) {
         if (qp == nullptr)
             return;
         // Else the driver refuses it, and does not read them.
-        const bool can_read_sges =
-            wr.num_sge >= 0 && static_cast<std::size_t>(wr.num_sge) <= qp->max_send_sges;
+        const bool can_read_sges = wr.opcode != IBV_WR_BIND_MW && wr.opcode != IBV_WR_LOCAL_INV &&
+                                   wr.num_sge >= 0 &&
+                                   static_cast<std::size_t>(wr.num_sge) <= qp->max_send_sges;
         if (names_remote_memory(wr.opcode) && can_read_sges)
             check_remote(locked, *qp, sent, wr);
         if (qp->type == IBV_QPT_UD)
             static_cast<void>(check_destroyed(locked.books, object_kind::AH, wr.wr.ud.ah,
                                               "ibv_post_send", locked.results));
+        if ((wr.send_flags & IBV_SEND_INLINE) != 0 && can_read_sges &&
+            locked.process().watcher != nullptr)
+            check_initialized(locked, *qp, to_inline(sent, wr));
         for (const device_limits *const limits : locked.config().other_devices)
             if (can_read_sges)
                 check_limits_of_send(*qp, to_posted(sent, false), wr, *limits, locked.results);

@@ -289,6 +289,20 @@ void read_receive_of_write(const target &target, bool corrected) {
         use(buffer.memory[0]);
 }
 
+/// Inline data are sent, too.
+void send_uninitialized_inline(const target &target, bool corrected) {
+    loopback link(target, false);
+    const endpoint &local = link.requester;
+    const heap_buffer source(local);
+    std::memset(source.memory, 1, corrected ? heap_buffer::size : 40);
+    link.responder.post_recv();
+    send_request send(IBV_WR_SEND, source.sge(), nullptr, signaled | IBV_SEND_INLINE);
+    ibv_send_wr *bad_wr = nullptr;
+    check(ibv_post_send(local.qp, &send.wr, &bad_wr), "post"); // wrong: uninitialized-source
+    wait_success(local.send_cq, "the message");
+    wait_success(link.responder.recv_cq, "the receive");
+}
+
 constexpr std::array cases{
     corpus_case{.name = "read_before_poll",
                 .kind = "asan",
@@ -319,6 +333,10 @@ constexpr std::array cases{
                 .kind = "msan",
                 .run = read_receive_of_write,
                 .needs = rxe},
+    corpus_case{.name = "send_uninitialized_inline",
+                .kind = "uninitialized-source",
+                .run = send_uninitialized_inline,
+                .needs = msan},
     corpus_case{.name = "results_without_initial_values",
                 .kind = "none",
                 .run = results_without_initial_values},
