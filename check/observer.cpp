@@ -147,7 +147,13 @@ class check_observer final : public observer {
     }
     void on_rereg_mr(ibv_mr &mr, int flags, int access) override {
         with_books([&](locked_books &locked) {
-            change_lkey(locked, locked.books.change_mr(mr, flags, access));
+            known_mr *const changed = locked.books.change_mr(mr, flags, access);
+            change_lkey(locked, changed);
+            if (sanitizers *const watcher = locked.process().watcher.get();
+                watcher != nullptr && changed != nullptr && changed->memory != 0)
+                watcher->note_registration({.addr = reinterpret_cast<void *>(changed->memory),
+                                            .length = changed->end - changed->begin,
+                                            .access = changed->access});
         });
         add_bounds(mr.addr, mr.length);
     }

@@ -303,6 +303,24 @@ void send_uninitialized_inline(const target &target, bool corrected) {
     wait_success(link.responder.recv_cq, "the receive");
 }
 
+/// Peers may write to an MR since its access was changed.
+void written_after_change_of_access(const target &target, bool /*corrected*/) {
+    loopback link(target, false);
+    const endpoint &local = link.requester, &peer = link.responder;
+    const heap_buffer written(peer);
+    if (ibv_rereg_mr(written.mr, IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0,
+                     static_cast<int>(full_access)) != 0)
+        return; // not by each provider
+    send_request write(IBV_WR_RDMA_WRITE, local.sge(), &peer);
+    write.wr.wr.rdma.remote_addr = reinterpret_cast<std::uintptr_t>(written.memory);
+    write.wr.wr.rdma.rkey = written.mr->rkey;
+    ibv_send_wr *bad_wr = nullptr;
+    check(ibv_post_send(local.qp, &write.wr, &bad_wr), "post");
+    wait_success(local.send_cq, "the Write");
+    if (std::memcmp(written.memory, local.memory, heap_buffer::size) != 0)
+        throw failure("other data");
+}
+
 constexpr std::array cases{
     corpus_case{.name = "read_before_poll",
                 .kind = "asan",
@@ -337,6 +355,9 @@ constexpr std::array cases{
                 .kind = "uninitialized-source",
                 .run = send_uninitialized_inline,
                 .needs = msan},
+    corpus_case{.name = "written_after_change_of_access",
+                .kind = "none",
+                .run = written_after_change_of_access},
     corpus_case{.name = "results_without_initial_values",
                 .kind = "none",
                 .run = results_without_initial_values},
