@@ -88,6 +88,8 @@ channel::channel(side end, const dat::adapter &ia, DAT_PZ_HANDLE pz, DAT_EVD_HAN
     , incoming_(ia_, pz, size, REMOTE_READ_WRITE) {
     if (end == side::CLIENT)
         outgoing_.emplace(ia_, pz, size, REMOTE_READ);
+    else
+        second_incoming_.emplace(ia_, pz, size, LOCAL_ACCESS);
     dat::check(dat_ep_create(ia_.get(), pz, dto_evd, dto_evd, conn_evd, nullptr, ep_.out_handle()),
                "cannot create an EP on " + ia_.name());
 }
@@ -99,7 +101,9 @@ DAT_DTO_COOKIE channel::make_cookie(dto_kind kind) const {
 }
 
 void channel::post_receive() {
-    DAT_LMR_TRIPLET segments[] = {messages_.segment(0, MESSAGE_BYTES), incoming_.whole_segment()};
+    if (second_incoming_)
+        received_ = data_ == &incoming_ ? &*second_incoming_ : &incoming_;
+    DAT_LMR_TRIPLET segments[] = {messages_.segment(0, MESSAGE_BYTES), received_->whole_segment()};
     dat::check(dat_ep_post_recv(ep(), 2, segments, make_cookie(dto_kind::RECV),
                                 DAT_COMPLETION_DEFAULT_FLAG),
                "cannot post a Receive");

@@ -40,31 +40,38 @@ const char *dto_kind_name(dto_kind kind);
 /// number of the channel and the kind of DTO.
 class channel {
   public:
-    enum class side { CLIENT, SERVER }; ///< a server has no buffer of data to send
+    /// A client has a buffer of data to send. A server sends back what it has received, and needs
+    /// another buffer for the next Receive meanwhile.
+    enum class side { CLIENT, SERVER };
     channel(side, const dat::adapter &ia, DAT_PZ_HANDLE pz, DAT_EVD_HANDLE dto_evd,
             DAT_EVD_HANDLE conn_evd, std::size_t size, std::uint64_t number);
 
     DAT_EP_HANDLE ep() const { return ep_.get(); }
-    /// The buffer that receives data, which the server also sends back; and the client's buffer of
-    /// data to send.
-    std::span<std::byte> incoming() const { return incoming_.bytes(); }
+    /// The buffer that has the received data, which the server also sends back; and the client's
+    /// buffer of data to send.
+    std::span<std::byte> incoming() const { return data_->bytes(); }
     std::span<std::byte> outgoing() const { return outgoing_->bytes(); }
     remote_buffer incoming_for_peer() const { return incoming_.as_remote_buffer(); }
     remote_buffer outgoing_for_peer() const { return outgoing_->as_remote_buffer(); }
 
-    /// Posts a Receive for a message and any data that follow it.
+    /// Posts a Receive for a message and any data that follow it. A server's are received in the
+    /// buffer that is not incoming().
     void post_receive();
+    /// incoming() is the buffer of the last message, or the one that the peer writes and that
+    /// Reads fill. No Receive is posted, and what was posted with incoming() is complete.
+    void use_received_data() { data_ = received_; }
+    void use_transferred_data() { data_ = &incoming_; }
     /// The received message; nothing if it is invalid. `length` is that of the completion.
     std::optional<message> decode_received(std::size_t length) const;
     void post_send(const message &msg);
     void post_send_with_incoming(const message &msg) {
-        post_send_with(msg, incoming_.whole_segment());
+        post_send_with(msg, data_->whole_segment());
     }
     void post_send_with_outgoing(const message &msg) {
         post_send_with(msg, outgoing_->whole_segment());
     }
     void post_write_incoming(const remote_buffer &remote) {
-        post_write(incoming_.whole_segment(), remote);
+        post_write(data_->whole_segment(), remote);
     }
     void post_write_outgoing(const remote_buffer &remote) {
         post_write(outgoing_->whole_segment(), remote);
@@ -94,8 +101,11 @@ class channel {
     std::uint64_t number_;
     lmr_buffer messages_; // the received message, and on its own page the message to send
     lmr_buffer incoming_;
-    std::optional<lmr_buffer> outgoing_; // of a client
-    dat::ep_handle ep_;                  // last member: freed before the objects that it uses
+    std::optional<lmr_buffer> outgoing_;        // of a client
+    std::optional<lmr_buffer> second_incoming_; // of a server
+    lmr_buffer *data_ = &incoming_;             // has the received data
+    lmr_buffer *received_ = &incoming_;         // of the Receive that was posted last
+    dat::ep_handle ep_; // last member: freed before the objects that it uses
 };
 
 } // namespace tools::datping

@@ -160,12 +160,15 @@ void session::handle_start(const message &msg, std::size_t length) {
         if (length != MESSAGE_BYTES + client_.size)
             protocol_error(
                 fmt::format("{} bytes of data, not {}", length - MESSAGE_BYTES, client_.size));
+        channel_.use_received_data();
         return complete_round();
     case mode::WRITE:
+        channel_.use_transferred_data();
         channel_.sync_incoming_for_write(); // after the client's Write
         return complete_round();
     case mode::READ:
     case mode::PINGPONG:
+        channel_.use_transferred_data();
         return channel_.post_read(peer_readable_);
     }
 }
@@ -195,7 +198,6 @@ void session::complete_round() {
 /// Posts the reply, or queues it while the previous message is in the only send buffer.
 void session::send_reply(const message &msg) {
     reply_ = msg;
-    channel_.post_receive(); // the client may send as soon as it has the reply
     if (send_pending_)
         reply_queued_ = true;
     else
@@ -205,6 +207,7 @@ void session::send_reply(const message &msg) {
 /// A DONE in mode SEND carries the client's data.
 void session::post_reply() {
     reply_queued_ = false;
+    channel_.post_receive(); // the client may send as soon as it has the reply
     send_pending_ = true;
     reply_time_ = clock::now();
     if (reply_.type == message::kind::DONE && reply_.mode == mode::SEND)

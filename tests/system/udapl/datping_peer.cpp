@@ -95,10 +95,10 @@ class peer {
             throw failure(dat::event_to_string(event.event_number));
     }
 
-    void create_channel(std::size_t size) {
+    void create_channel(channel::side side, std::size_t size) {
         size_ = size;
-        channel_.reset(new channel(channel::side::CLIENT, selected_.ia, pz_.get(), dto_evd_.get(),
-                                   conn_evd_.get(), size_, 1));
+        channel_.reset(
+            new channel(side, selected_.ia, pz_.get(), dto_evd_.get(), conn_evd_.get(), size_, 1));
         channel_->post_receive();
     }
 
@@ -165,7 +165,7 @@ void peer::accept(DAT_CR_HANDLE cr) {
                 static_cast<std::size_t>(cr_param.private_data_size)},
                peer_hello) != decode_error::NONE)
         throw failure("invalid hello");
-    create_channel(peer_hello.size);
+    create_channel(channel::side::SERVER, peer_hello.size);
     auto bytes = encode(make_hello(hello::kind::ACCEPT));
     dat::check(dat_cr_accept(cr, channel_->ep(),
                              has_fault("not-datping") ? 0 : static_cast<DAT_COUNT>(bytes.size()),
@@ -240,6 +240,10 @@ void peer::serve_rounds() {
             dat_ep_disconnect(channel_->ep(), DAT_CLOSE_ABRUPT_FLAG);
             return;
         }
+        if (start.mode == mode::SEND)
+            channel_->use_received_data();
+        else
+            channel_->use_transferred_data();
         if (start.mode == mode::READ || start.mode == mode::PINGPONG) {
             channel_->post_read(readable);
             wait_completion(dto_kind::READ);
@@ -276,7 +280,7 @@ void peer::answer_round(const message &start) {
 /// Connects to a datping server. For a fault of the hello the server must reject; the others show
 /// after that.
 void peer::run_client(DAT_CONN_QUAL qualifier) {
-    create_channel(size_);
+    create_channel(channel::side::CLIENT, size_);
     hello request = make_hello(hello::kind::REQUEST);
     if (has_fault("zero-size"))
         request.size = 0;
