@@ -421,10 +421,16 @@ void process_books::end_use(std::uint64_t number, posted_request &request) noexc
         watcher->end(number, request);
 }
 
+void process_books::stop_use(std::uint64_t number, posted_request &request) noexcept {
+    return_memory(request);
+    if (watcher != nullptr)
+        watcher->stop(number, request);
+}
+
 void process_books::end_uses(known_qp &qp) noexcept {
     for (request_map *const requests : {&qp.sends, &qp.receives})
         for (auto &[number, request] : *requests)
-            end_use(number, request);
+            stop_use(number, request);
 }
 
 void process_books::end_uses(const known_mr &mr) noexcept {
@@ -434,7 +440,7 @@ void process_books::end_uses(const known_mr &mr) noexcept {
     const auto end_those_of = [&](request_map &requests) {
         for (auto &[number, request] : requests)
             if (std::any_of(request.memory.begin(), request.memory.end(), names_mr))
-                end_use(number, request);
+                stop_use(number, request);
     };
     for (auto &[handle, qp] : qps) {
         end_those_of(qp.sends);

@@ -100,8 +100,11 @@ class request_watcher {
     virtual ~request_watcher() = default;
     /// The request is about to be posted.
     virtual void begin(const known_object &queue, std::uint64_t number, const posted_request &) = 0;
-    /// The device does not use its memory any more: it is complete, was refused, its queue was
-    /// reset or destroyed, or its MR was deregistered. May come again for the same request.
+    /// The device does not use its memory any more: its QP is in an error state, or its MR was
+    /// deregistered. It may have done so before: the completion is still to come.
+    virtual void stop(std::uint64_t number, const posted_request &) noexcept = 0;
+    /// Nor does it use it any more, and no completion will come: it is complete, was refused, or
+    /// its queue was reset or destroyed.
     virtual void end(std::uint64_t number, const posted_request &) noexcept = 0;
     /// The QP or SRQ exists no longer.
     virtual void end_queue(const known_object &) noexcept = 0;
@@ -268,6 +271,7 @@ struct process_books {
     void end_context(const ibv_context *) noexcept;
     void end_uses(const known_mr &) noexcept;
     void end_use(std::uint64_t number, posted_request &) noexcept;
+    void stop_use(std::uint64_t number, posted_request &) noexcept;
     void end_queue(const known_object &queue) noexcept {
         if (watcher != nullptr)
             watcher->end_queue(queue);

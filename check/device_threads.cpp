@@ -67,7 +67,7 @@ void device_threads::complete(std::uint64_t number, const posted_request &reques
     if (it == posted_.end())
         return;
     request_state &state = it->second;
-    if (was_executed && !state.was_executed) {
+    if (was_executed && !state.was_executed && !state.is_stopped) {
         state.was_executed = true;
         void *const thread = runtime_.get_current_fiber();
         runtime_.switch_to_fiber(state.fiber, NO_SYNC);
@@ -77,6 +77,11 @@ void device_threads::complete(std::uint64_t number, const posted_request &reques
         runtime_.switch_to_fiber(thread, NO_SYNC);
     }
     seen([&] { runtime_.acquire(state.was_executed ? &state.completion : &state.post); });
+}
+
+void device_threads::stop(std::uint64_t number) noexcept {
+    if (const auto it = posted_.find(number); it != posted_.end())
+        it->second.is_stopped = true;
 }
 
 void device_threads::end_queue(const known_object &queue) noexcept {

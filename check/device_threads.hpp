@@ -69,6 +69,9 @@ class device_threads {
     /// The device has executed the request, and this thread knows it: what the device did is before
     /// what this thread does now. was_executed: false: it was flushed, or failed.
     void complete(std::uint64_t number, const posted_request &, bool was_executed) noexcept;
+    /// The device does not access the memory any more, which may be freed. If it has done so
+    /// before, it is not known any more when.
+    void stop(std::uint64_t number) noexcept;
     void end(std::uint64_t number) noexcept { posted_.erase(number); }
     void end_queue(const known_object &queue) noexcept;
 
@@ -76,6 +79,7 @@ class device_threads {
     struct request_state {
         void *fiber = nullptr;
         bool was_executed = false;
+        bool is_stopped = false;
         char post = 0, completion = 0; ///< their addresses are acquired and released
     };
     using fiber_key = std::pair<object_number, bool>; ///< of a queue: is_receive

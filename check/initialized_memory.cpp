@@ -69,6 +69,16 @@ void initialized_memory::restore(const target &restored) const noexcept {
         runtime_.unpoison(to_pointer(restored.begin), restored.end - restored.begin);
 }
 
+void initialized_memory::stop(std::uint64_t number) noexcept {
+    const auto it = posted_.find(number);
+    if (it == posted_.end())
+        return;
+    for (target &stopped : it->second) {
+        restore(stopped);
+        stopped.was_initialized = false; // the program may have others there from now on
+    }
+}
+
 void initialized_memory::complete(std::uint64_t number, std::size_t length) noexcept {
     const auto it = posted_.find(number);
     if (it == posted_.end())

@@ -35,6 +35,9 @@ class initialized_memory {
 
     /// Its targets are not initialized. Throws std::bad_alloc.
     void post(std::uint64_t number, const posted_request &);
+    /// The device writes no more: the targets are as they were before, until the completion says
+    /// what was written.
+    void stop(std::uint64_t number) noexcept;
     /// The device has written that many bytes.
     void complete(std::uint64_t number, std::size_t length) noexcept;
     void end(std::uint64_t number) noexcept;

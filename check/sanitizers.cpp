@@ -43,10 +43,22 @@ void sanitizers::begin(const known_object &queue, std::uint64_t number,
         initialized_->post(number, request);
 }
 
-void sanitizers::end(std::uint64_t number, const posted_request &request) noexcept {
+void sanitizers::unpoison(std::uint64_t number, const posted_request &request) noexcept {
     if (poisoned_ && is_written(request))
         for (const named_memory &named : request.memory)
             poisoned_->remove(number, named.begin, named.end);
+}
+
+void sanitizers::stop(std::uint64_t number, const posted_request &request) noexcept {
+    unpoison(number, request);
+    if (device_threads_)
+        device_threads_->stop(number);
+    if (initialized_)
+        initialized_->stop(number);
+}
+
+void sanitizers::end(std::uint64_t number, const posted_request &request) noexcept {
+    unpoison(number, request);
     if (device_threads_)
         device_threads_->end(number);
     if (initialized_)

@@ -20,6 +20,7 @@ class sanitizers final : public request_watcher {
     static std::unique_ptr<sanitizers> find();
 
     void begin(const known_object &queue, std::uint64_t number, const posted_request &) override;
+    void stop(std::uint64_t number, const posted_request &) noexcept override;
     void end(std::uint64_t number, const posted_request &) noexcept override;
     void end_queue(const known_object &) noexcept override;
     /// The program has polled its completion, or knows by another one that it is complete.
@@ -47,6 +48,8 @@ class sanitizers final : public request_watcher {
                                                            std::uintptr_t end) const;
 
   private:
+    void unpoison(std::uint64_t number, const posted_request &) noexcept;
+
     std::optional<poisoned_memory> poisoned_;       ///< if it is the address sanitizer
     std::optional<device_threads> device_threads_;  ///< if it is the thread sanitizer
     std::optional<initialized_memory> initialized_; ///< if it is the memory sanitizer

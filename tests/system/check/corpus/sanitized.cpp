@@ -321,6 +321,21 @@ void written_after_change_of_access(const target &target, bool /*corrected*/) {
         throw failure("other data");
 }
 
+/// A message has arrived when the program stops the QP: its completion is in the CQ.
+void message_before_error(const target &target, bool /*corrected*/) {
+    loopback link(target, false);
+    const endpoint &local = link.responder;
+    const heap_buffer buffer(local);
+    local.post_recv(buffer.sge());
+    link.requester.post_send(IBV_WR_SEND, link.requester.sge(), local);
+    wait_success(link.requester.send_cq, "the message");
+    let_complete();
+    local.to_state(IBV_QPS_ERR);
+    wait_success(local.recv_cq, "the receive");
+    if (std::memcmp(buffer.memory, link.requester.memory, heap_buffer::size) != 0)
+        throw failure("other data");
+}
+
 constexpr std::array cases{
     corpus_case{.name = "read_before_poll",
                 .kind = "asan",
@@ -358,6 +373,7 @@ constexpr std::array cases{
     corpus_case{.name = "written_after_change_of_access",
                 .kind = "none",
                 .run = written_after_change_of_access},
+    corpus_case{.name = "message_before_error", .kind = "none", .run = message_before_error},
     corpus_case{.name = "results_without_initial_values",
                 .kind = "none",
                 .run = results_without_initial_values},
