@@ -4,13 +4,12 @@
 
 #include <algorithm>
 #include <span>
-#include <string>
+#include <utility>
 
 namespace coherdma::check {
 namespace {
 
 constexpr std::size_t MAX_FIBERS = 512; ///< the sanitizer has room for some thousand threads
-constexpr unsigned NO_SYNC = 1;         ///< the thread that becomes a fiber is not before it
 
 /// The call that posted the request and its callers, innermost first: they are the device's.
 std::span<void *const> calls_of(const posted_request &request) noexcept {
@@ -23,24 +22,47 @@ std::span<void *const> calls_of(const posted_request &request) noexcept {
 } // namespace
 
 /// Sends and receives of a QP are executed independently.
-void *device_threads::fiber_of(const known_object &queue, bool is_receive) {
-    if (const auto it = fibers_.find({queue.number, is_receive}); it != fibers_.end())
+device_threads::queue_thread &device_threads::thread_of(const known_object &queue,
+                                                        bool is_receive) {
+    const fiber_key key = {queue.number, is_receive};
+    const auto it = threads_.find(key);
+    if (it != threads_.end())
         return it->second;
-    if (fibers_.size() >= MAX_FIBERS && common_fiber_ != nullptr)
-        return common_fiber_;
-    void *const fiber = runtime_.create_fiber(0);
-    const std::string name = "RDMA device " + queue.device + ", " + queue.name;
-    runtime_.set_fiber_name(fiber, name.c_str());
-    if (fibers_.size() >= MAX_FIBERS)
-        return common_fiber_ = fiber;
-    fibers_.emplace(fiber_key{queue.number, is_receive}, fiber);
-    return fiber;
+    queue_thread &added = threads_.size() < MAX_FIBERS ? threads_[key] : common_thread_;
+    if (added.name.empty())
+        added.name = "RDMA device " + queue.device + ", " + queue.name;
+    return added;
+}
+
+void *device_threads::fiber_of(queue_thread &thread) const noexcept {
+    if (thread.fiber != nullptr)
+        return thread.fiber;
+    thread.fiber = runtime_.create_fiber(0);
+    runtime_.set_fiber_name(thread.fiber, thread.name.c_str());
+    if (thread.has_ended)
+        become(thread.fiber, [&] { runtime_.acquire(&thread.end); });
+    return thread.fiber;
+}
+
+void device_threads::end_fiber(queue_thread &thread) const noexcept {
+    if (thread.fiber == nullptr)
+        return;
+    become(thread.fiber, [&] { runtime_.release(&thread.end); });
+    runtime_.destroy_fiber(std::exchange(thread.fiber, nullptr));
+    thread.has_ended = true;
+}
+
+void device_threads::before_fork() noexcept {
+    for (auto &[key, thread] : threads_)
+        end_fiber(thread);
+    end_fiber(common_thread_);
 }
 
 void device_threads::post(const known_object &queue, std::uint64_t number,
                           const posted_request &request) {
     request_state &added = posted_[number];
-    added.fiber = fiber_of(queue, request.is_receive);
+    added.thread = &thread_of(queue, request.is_receive);
+    static_cast<void>(fiber_of(*added.thread)); // its creation is this post, in reports
     seen([&] { runtime_.release(&added.post); });
 }
 
@@ -69,12 +91,11 @@ void device_threads::complete(std::uint64_t number, const posted_request &reques
     request_state &state = it->second;
     if (was_executed && !state.was_executed && !state.is_stopped) {
         state.was_executed = true;
-        void *const thread = runtime_.get_current_fiber();
-        runtime_.switch_to_fiber(state.fiber, NO_SYNC);
-        runtime_.acquire(&state.post);
-        access(request);
-        runtime_.release(&state.completion);
-        runtime_.switch_to_fiber(thread, NO_SYNC);
+        become(fiber_of(*state.thread), [&] {
+            runtime_.acquire(&state.post);
+            access(request);
+            runtime_.release(&state.completion);
+        });
     }
     seen([&] { runtime_.acquire(state.was_executed ? &state.completion : &state.post); });
 }
@@ -86,9 +107,9 @@ void device_threads::stop(std::uint64_t number) noexcept {
 
 void device_threads::end_queue(const known_object &queue) noexcept {
     for (const bool is_receive : {false, true})
-        if (const auto it = fibers_.find({queue.number, is_receive}); it != fibers_.end()) {
-            runtime_.destroy_fiber(it->second);
-            fibers_.erase(it);
+        if (const auto it = threads_.find({queue.number, is_receive}); it != threads_.end()) {
+            end_fiber(it->second);
+            threads_.erase(it);
         }
 }
 

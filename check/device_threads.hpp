@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <string>
 #include <unordered_map>
 #include <utility>
 
@@ -74,17 +75,37 @@ class device_threads {
     void stop(std::uint64_t number) noexcept;
     void end(std::uint64_t number) noexcept { posted_.erase(number); }
     void end_queue(const known_object &queue) noexcept;
+    /// fork() begins. The sanitizer takes fibers for threads, and a child of several threads may
+    /// not start any: they end, and begin again when they are needed.
+    void before_fork() noexcept;
 
   private:
+    struct queue_thread {
+        std::string name = {};
+        void *fiber = nullptr; ///< nullptr: it has ended, to begin again
+        bool has_ended = false;
+        char end = 0; ///< its address is released by a fiber that ends, and acquired by the next
+    };
     struct request_state {
-        void *fiber = nullptr;
+        queue_thread *thread = nullptr;
         bool was_executed = false;
         bool is_stopped = false;
         char post = 0, completion = 0; ///< their addresses are acquired and released
     };
     using fiber_key = std::pair<object_number, bool>; ///< of a queue: is_receive
 
-    void *fiber_of(const known_object &queue, bool is_receive);
+    queue_thread &thread_of(const known_object &queue, bool is_receive);
+    void *fiber_of(queue_thread &) const noexcept;
+    void end_fiber(queue_thread &) const noexcept;
+    /// Calls func() as the fiber.
+    template <class function>
+    void become(void *fiber, function func) const noexcept {
+        constexpr unsigned NO_SYNC = 1; // this thread is not before it
+        void *const thread = runtime_.get_current_fiber();
+        runtime_.switch_to_fiber(fiber, NO_SYNC);
+        func();
+        runtime_.switch_to_fiber(thread, NO_SYNC);
+    }
     void access(const posted_request &) const noexcept;
     template <class function>
     void seen(function func) const noexcept {
@@ -95,8 +116,8 @@ class device_threads {
 
     tsan_runtime runtime_;
     std::unordered_map<std::uint64_t, request_state> posted_;
-    std::map<fiber_key, void *> fibers_;
-    void *common_fiber_ = nullptr; ///< of the queues that are too many
+    std::map<fiber_key, queue_thread> threads_;
+    queue_thread common_thread_; ///< of the queues that are too many
 };
 
 } // namespace coherdma::check

@@ -277,6 +277,10 @@ class check_observer final : public observer {
             return; // the memory sanitizer holds locks that its free() needs
         if (current_check.load() != nullptr && !is_fork_safe())
             with_books([](locked_books &locked) { check_fork(locked.books, locked.results); });
+        with_books([](locked_books &locked) {
+            if (sanitizers *const watcher = locked.process().watcher.get())
+                watcher->before_fork();
+        });
     }
     void on_fork() override { reset_check_after_fork(); }
     void before_inherited_use(const object &used, const char *call) override {

@@ -120,6 +120,11 @@ void sanitizers::note_free(std::uintptr_t begin, std::uintptr_t end, const char 
         poisoned_->remove_unmapped(begin, end);
 }
 
+void sanitizers::before_fork() noexcept {
+    if (device_threads_)
+        device_threads_->before_fork();
+}
+
 void sanitizers::unpoison_all() const noexcept {
     if (poisoned_)
         poisoned_->unpoison_all();

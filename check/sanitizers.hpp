@@ -39,6 +39,8 @@ class sanitizers final : public request_watcher {
 
     /// The program is about to free or unmap the range, by this call.
     void note_free(std::uintptr_t begin, std::uintptr_t end, const char *call) noexcept;
+    /// fork() begins.
+    void before_fork() noexcept;
     /// In a child of fork(): devices use the parent's memory, and not its copy. It frees nothing,
     /// as the sanitizer may hold its locks. The object is not used any more.
     void unpoison_all() const noexcept;

@@ -7,15 +7,16 @@
 #include <array>
 #include <cstdlib>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 
 namespace check_corpus {
 
 namespace {
 
-/// A process that ends with func(), by exit().
+/// A process that ends with func(), by exit(). Returns its status.
 template <class function>
-void run_child(function func) {
+int run_child(function func) {
     const pid_t pid = fork();
     check(pid < 0 ? -1 : 0, "fork");
     if (pid == 0) {
@@ -24,6 +25,7 @@ void run_child(function func) {
     }
     int status = 0;
     check(waitpid(pid, &status, 0) == pid && WIFEXITED(status) ? 0 : -1, "the child");
+    return WEXITSTATUS(status);
 }
 
 /// The parent posts, and a child is to poll.
@@ -91,8 +93,16 @@ void child_opens_device(const target &target, bool) {
     side.local.post_recv();
 }
 
+/// Correct: the process has one thread, and its child another one.
+void child_has_thread(const target &target, bool) {
+    unconnected side(target);
+    side.local.post_recv();
+    check(run_child([] { std::thread([] {}).join(); }), "the child's thread");
+}
+
 constexpr std::string_view kind = "used-after-fork";
 constexpr std::array cases{
+    corpus_case{.name = "child_has_thread", .kind = "none", .run = child_has_thread},
     corpus_case{.name = "child_polls", .kind = kind, .run = child_polls},
     corpus_case{.name = "child_posts", .kind = kind, .run = child_posts},
     corpus_case{.name = "child_destroys", .kind = kind, .run = child_destroys},
