@@ -32,8 +32,8 @@ struct tsan_runtime {
     void (*exit_function)(void *);
     void (*ignore_sync_begin)(const char *file, int line);
     void (*ignore_sync_end)(const char *file, int line);
-    void (*ignore_accesses_begin)();
-    void (*ignore_accesses_end)();
+    void (*ignore_accesses_begin)(const char *file, int line);
+    void (*ignore_accesses_end)(const char *file, int line);
 };
 
 /// While one exists, the sanitizer does not see this thread's locks and accesses: the mutex of the
@@ -44,12 +44,12 @@ class unseen_scope {
         if (runtime == nullptr)
             return;
         runtime->ignore_sync_begin(__FILE__, __LINE__);
-        runtime->ignore_accesses_begin();
+        runtime->ignore_accesses_begin(__FILE__, __LINE__);
     }
     ~unseen_scope() {
         if (runtime == nullptr)
             return;
-        runtime->ignore_accesses_end();
+        runtime->ignore_accesses_end(__FILE__, __LINE__);
         runtime->ignore_sync_end(__FILE__, __LINE__);
     }
     unseen_scope(const unseen_scope &) = delete;

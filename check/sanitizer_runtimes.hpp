@@ -29,6 +29,7 @@ inline std::optional<asan_runtime> find_asan() noexcept {
     return asan;
 }
 
+/// By functions that programs compiled by gcc and by clang have.
 inline std::optional<tsan_runtime> find_tsan() noexcept {
     tsan_runtime tsan = {};
     if (!find_function(tsan.create_fiber, "__tsan_create_fiber") ||
@@ -44,8 +45,8 @@ inline std::optional<tsan_runtime> find_tsan() noexcept {
         !find_function(tsan.exit_function, "__tsan_func_exit") ||
         !find_function(tsan.ignore_sync_begin, "AnnotateIgnoreSyncBegin") ||
         !find_function(tsan.ignore_sync_end, "AnnotateIgnoreSyncEnd") ||
-        !find_function(tsan.ignore_accesses_begin, "__tsan_ignore_thread_begin") ||
-        !find_function(tsan.ignore_accesses_end, "__tsan_ignore_thread_end"))
+        !find_function(tsan.ignore_accesses_begin, "AnnotateIgnoreReadsBegin") ||
+        !find_function(tsan.ignore_accesses_end, "AnnotateIgnoreReadsEnd"))
         return std::nullopt;
     return tsan;
 }

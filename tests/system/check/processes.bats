@@ -65,3 +65,14 @@ count_of() { jq "[.places[] | select(.kind == \"$1\") | .count] | add" <<<"$outp
     jq -e '.summary.complete' <<<"$output"
     [[ $(count_of dereg-while-outstanding) -gt 0 && $stderr == *"coherdma check: "*" error"* ]]
 }
+
+@test "the thread sanitizers of gcc and clang see the device's accesses" {
+    local compiler
+    for compiler in gcc clang; do
+        [[ -n $(type -P $compiler) ]] || continue
+        $compiler -g -fsanitize=thread "$BATS_TEST_DIRNAME/../../../examples/courier.c" -o courier -pthread -lrdmacm -libverbs
+        run_check 0 ./courier "${device[2]}"
+        run_check 66 ./courier --peek "${device[2]}"
+        [[ $stderr == *"data race"*"receive_messages"*"RDMA device"* ]]
+    done
+}
