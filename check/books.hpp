@@ -8,7 +8,6 @@
 #include "reports/stack_trace.hpp"
 
 #include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <infiniband/verbs.h>
@@ -16,6 +15,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <sys/types.h>
 #include <thread>
 #include <unordered_map>
 #include <utility>
@@ -165,8 +165,9 @@ struct destroyed_object {
 struct endless_wait {
     const ibv_comp_channel *channel = nullptr; ///< nullptr: it destroys the object
     interposer::object ended;
-    std::chrono::steady_clock::time_point start; ///< since then nothing could end it
     stack_trace stack;
+    pid_t thread = 0;       ///< as the kernel numbers it
+    unsigned num_looks = 0; ///< of the watching thread, since nothing can end the wait
     bool is_reported = false;
 };
 

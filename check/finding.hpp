@@ -7,6 +7,7 @@
 #include "reports/stack_trace.hpp"
 
 #include <string>
+#include <sys/types.h>
 #include <vector>
 
 namespace coherdma::check {
@@ -22,6 +23,7 @@ struct finding {
     std::string device;             ///< "rxe0"; "": not known
     std::string title;              ///< "64 completions can come, and the CQ has 16 entries"
     std::vector<call_event> events; ///< of the objects, oldest first; the wrong call is the last
+    pid_t thread = 0;               ///< that makes this call, if another one reports it
 };
 
 } // namespace coherdma::check

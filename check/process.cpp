@@ -106,6 +106,8 @@ void report_aside(report_log &log, findings results) noexcept {
         std::binary_semaphore is_done{0};
     };
     constexpr std::chrono::seconds PATIENCE(2);
+    for (finding &reported : results)
+        reported.thread = gettid();
     try {
         const auto shared = std::make_shared<shared_state>();
         shared->results = std::move(results);

@@ -2,6 +2,7 @@
 
 #include "report_log.hpp"
 
+#include "debugger.hpp"
 #include "format.hpp"
 #include "reports/log_file.hpp"
 #include "reports/suppressions.hpp"
@@ -107,6 +108,8 @@ void report_log::impl::report(const finding &reported) {
                                            .place_number = counted.number,
                                            .num_earlier = num_earlier,
                                            .seconds = age.count()})));
+    if (!counted.is_suppressed)
+        stop_debugger(reported);
 }
 
 report_log::report_log(const settings &config)

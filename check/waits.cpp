@@ -4,14 +4,16 @@
 
 #include <system_error>
 #include <thread>
+#include <unistd.h>
 
 namespace coherdma::check {
 namespace {
 
 using namespace std::chrono_literals;
-using clock = std::chrono::steady_clock;
 
-constexpr clock::duration INTERVAL = 250ms, PATIENCE = 1s;
+/// Looks, not time: the process may be stopped in between, as by a debugger.
+constexpr auto INTERVAL = 250ms;
+constexpr unsigned PATIENCE = 5; ///< looks: more than a second
 
 /// Whether nothing ends the wait, unless the program's other threads do something.
 bool is_endless(process_books &books, const endless_wait &wait) {
@@ -36,12 +38,14 @@ bool look_at_waits(process_check &process) {
         if (wait.is_reported)
             continue;
         has_more = true;
-        if (!is_endless(locked.books, wait))
-            wait.start = clock::now();
-        if (clock::now() - wait.start < PATIENCE)
+        wait.num_looks = is_endless(locked.books, wait) ? wait.num_looks + 1 : 0;
+        if (wait.num_looks < PATIENCE)
             continue;
         wait.is_reported = true;
+        const std::size_t num_results = locked.results.size();
         report(locked.books, wait, locked.results);
+        if (locked.results.size() > num_results)
+            locked.results.back().thread = wait.thread;
     }
     locked.books.are_waits_watched = has_more;
     return has_more;
@@ -76,8 +80,8 @@ void begin_wait(locked_books &locked, const ibv_comp_channel &channel) {
     if (is_unarmed(locked.books, channel))
         add(locked, {.channel = &channel,
                      .ended = {},
-                     .start = clock::now(),
-                     .stack = stack_trace::capture_all()});
+                     .stack = stack_trace::capture_all(),
+                     .thread = gettid()});
 }
 
 void begin_destroy(locked_books &locked, const interposer::object &ended) {
@@ -86,8 +90,8 @@ void begin_destroy(locked_books &locked, const interposer::object &ended) {
         object->event_thread != std::this_thread::get_id())
         add(locked, {.channel = nullptr,
                      .ended = ended,
-                     .start = clock::now(),
-                     .stack = stack_trace::capture_all()});
+                     .stack = stack_trace::capture_all(),
+                     .thread = gettid()});
 }
 
 void end_wait(locked_books &locked) {
