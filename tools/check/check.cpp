@@ -2,6 +2,7 @@
 //
 // coherdma check: runs a command, and reports how its processes misuse verbs.
 
+#include "check/debugger.hpp"
 #include "check/log.hpp"
 #include "check/report.hpp"
 #include "check/sanitizers.hpp"
@@ -30,7 +31,7 @@ struct check_options {
     int limit = 1; ///< how often one finding of one place is reported
     int findings_status = FAILED;
     bool leaks = false, ownership = false, protect = false, no_stacks = false, no_fill = false,
-         distinct_keys = false, json = false;
+         distinct_keys = false, gdb = false, json = false;
     std::string device_family; ///< whose limits the program is to keep; "": no other's
     run::location_options location;
     std::string explained_kind;
@@ -98,10 +99,12 @@ int run_checked(const check_options &opts, const std::vector<std::string> &comma
     const run::signal_forwarder forwarder;
     auto env = observer_environment(opts, log_folder.path());
     env.merge(sanitizer_environment(command));
+    const std::vector<std::string> started =
+        opts.gdb ? debugger_command(command, opts.protect, log_folder.path(), env) : command;
     std::vector<std::string> args = run::lab_command_prefix(opts.location, NEED, log_folder.path());
     if (!args.empty())
         args.emplace_back("--");
-    args.insert(args.end(), command.begin(), command.end());
+    args.insert(args.end(), started.begin(), started.end());
     run::output_file log(opts.log_file), output(opts.output_file), html(opts.html_file);
 
     run_result result;
@@ -165,6 +168,7 @@ void add_check(cli::command &program, int &status) {
         .type_name("NAME");
     command.add_flag("--distinct-keys", opts->distinct_keys,
                      "Give the program lkeys that differ from the rkeys");
+    command.add_flag("--gdb", opts->gdb, "Run it in gdb, which stops at each finding");
     command
         .add_option("--limit", opts->limit, "Reports of one finding at one place; more are counted")
         .range(1, check::MAX_LIMIT)

@@ -12,6 +12,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <string_view>
+#include <unistd.h>
 
 namespace tools::run {
 
@@ -34,6 +35,22 @@ std::string check_readable(const std::string &path) {
     std::ifstream file(path);
     std::error_code error;
     return file && fs::is_regular_file(path, error) ? "" : "cannot read the file " + path;
+}
+
+std::string find_program(const std::string &name) {
+    const auto is_executable = [](const std::string &file) {
+        std::error_code error;
+        return fs::is_regular_file(file, error) && access(file.c_str(), X_OK) == 0;
+    };
+    if (name.find('/') != std::string::npos)
+        return is_executable(name) ? name : "";
+    const char *const folders = std::getenv("PATH");
+    std::istringstream path(folders != nullptr ? folders : "");
+    for (std::string folder; std::getline(path, folder, ':');)
+        if (const std::string file = (folder.empty() ? "." : folder) + "/" + name;
+            is_executable(file))
+            return file;
+    return "";
 }
 
 output_file::output_file(std::string path)

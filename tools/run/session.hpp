@@ -20,6 +20,10 @@ std::vector<std::string> build_arguments(const std::string &subcommand, const st
 /// For an option: why the file cannot be read, or "".
 std::string check_readable(const std::string &path);
 
+/// The executable file that a command's name stands for: a path, or the first one of the name in
+/// PATH; "": there is none.
+std::string find_program(const std::string &name);
+
 /// A file that the user names, opened before the run, so that an error is reported early. Throws
 /// std::runtime_error if it cannot be written.
 class output_file {

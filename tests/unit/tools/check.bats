@@ -77,6 +77,48 @@ teardown() { [[ -z $(find "$TMPDIR" -maxdepth 1 -name 'coherdma-check.*') ]]; }
     [[ $output == *'cannot read '*'libcoherdma-msan.so'* ]]
 }
 
+# A gdb that keeps its commands and arguments, and runs the program.
+fake_gdb() {
+    mkdir bin
+    cat >bin/gdb <<'END'
+#!/bin/bash
+[[ $1 == -q && $2 == --return-child-result && $3 == -x && $5 == --args && ! -v LD_PRELOAD ]] || exit 99
+cp "$4" commands
+shift 5
+printf '%s\n' "$@" >arguments
+exec "$@"
+END
+    chmod +x bin/gdb
+    PATH=$PWD/bin:$PATH
+}
+
+@test "--gdb: gdb runs the program, and stops when a finding was printed" {
+    fake_gdb
+    run -1 "$tool" check --lab --gdb --html page -- ./program error 'a b'
+    [[ $(<arguments) == $'/usr/bin/env\n./program\nerror\na b' ]]
+    grep -x 'break coherdma_check_stop' commands
+    [[ $(tail -n 1 commands) == run ]]
+    run ! grep SIGSEGV commands
+    grep '<h2 id=place2>' page
+    run -3 "$tool" check --lab --gdb --protect -- bash -c 'STATUS=3 exec ./program'
+    [[ $(head -n 1 arguments) == /*/bash ]]
+    grep -x 'handle SIGSEGV nostop noprint pass' commands
+}
+
+@test "--gdb: what is preloaded is preloaded into the program only" {
+    fake_gdb
+    cp /bin/false plugins/libcoherdma-msan.so
+    echo '# __msan_init' >>program
+    run -0 "$tool" check --lab --gdb -- ./program
+    grep -xF "set environment LD_PRELOAD $PWD/plugins/libcoherdma-msan.so" commands
+    grep -x 'set environment LD_BIND_NOW 1' commands
+}
+
+@test "--gdb without gdb: status 77 and a suggestion" {
+    run -77 --separate-stderr env PATH=/nowhere "$tool" check --lab --gdb -- ./program
+    [[ $stderr == 'coherdma: there is no gdb in PATH; next: install it (Debian: apt install gdb)' && ! -e environment ]]
+}
+
 @test "a process without a summary is named" {
     KILLED=1 run -1 --separate-stderr "$tool" check --lab -- sh -c 'echo $$; exec ./program'
     [[ $stderr == *"process ${lines[0]} ended without a summary"* ]]
