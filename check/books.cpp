@@ -329,7 +329,7 @@ void process_books::drop_requests(known_qp &qp) noexcept {
     for (request_map *const requests : {&qp.sends, &qp.receives})
         for (auto &[number, request] : *requests) {
             count(qp, request, -1);
-            end_use(number, request);
+            drop_use(number, request);
         }
     qp.sends.clear();
     qp.receives.clear();
@@ -392,7 +392,7 @@ void process_books::end_context(const ibv_context *context) noexcept {
 void process_books::drop_requests(known_srq &srq) noexcept {
     for (auto &[number, request] : srq.receives) {
         count_mrs(request, -1);
-        end_use(number, request);
+        drop_use(number, request);
     }
     srq.receives.clear();
 }
@@ -425,6 +425,12 @@ void process_books::stop_use(std::uint64_t number, posted_request &request) noex
     return_memory(request);
     if (watcher != nullptr)
         watcher->stop(number, request);
+}
+
+void process_books::drop_use(std::uint64_t number, posted_request &request) noexcept {
+    return_memory(request);
+    if (watcher != nullptr)
+        watcher->drop(number, request);
 }
 
 void process_books::end_uses(known_qp &qp) noexcept {

@@ -103,8 +103,10 @@ class request_watcher {
     /// The device does not use its memory any more: its QP is in an error state, or its MR was
     /// deregistered. It may have done so before: the completion is still to come.
     virtual void stop(std::uint64_t number, const posted_request &) noexcept = 0;
-    /// Nor does it use it any more, and no completion will come: it is complete, was refused, or
-    /// its queue was reset or destroyed.
+    /// The queue was reset or destroyed, or its device closed: the device does not use the memory
+    /// any more either, and nothing says whether it has done so before.
+    virtual void drop(std::uint64_t number, const posted_request &) noexcept = 0;
+    /// The request is complete, or was refused.
     virtual void end(std::uint64_t number, const posted_request &) noexcept = 0;
     /// The QP or SRQ exists no longer.
     virtual void end_queue(const known_object &) noexcept = 0;
@@ -273,6 +275,7 @@ struct process_books {
     void end_uses(const known_mr &) noexcept;
     void end_use(std::uint64_t number, posted_request &) noexcept;
     void stop_use(std::uint64_t number, posted_request &) noexcept;
+    void drop_use(std::uint64_t number, posted_request &) noexcept;
     void end_queue(const known_object &queue) noexcept {
         if (watcher != nullptr)
             watcher->end_queue(queue);

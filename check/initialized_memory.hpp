@@ -40,6 +40,8 @@ class initialized_memory {
     void stop(std::uint64_t number) noexcept;
     /// The device has written that many bytes.
     void complete(std::uint64_t number, std::size_t length) noexcept;
+    /// It may have written all of the targets.
+    void drop(std::uint64_t number) noexcept { complete(number, SIZE_MAX); }
     void end(std::uint64_t number) noexcept;
     /// Without memory of the heap.
     void unpoison_all() const noexcept;

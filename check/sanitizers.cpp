@@ -57,6 +57,12 @@ void sanitizers::stop(std::uint64_t number, const posted_request &request) noexc
         initialized_->stop(number);
 }
 
+void sanitizers::drop(std::uint64_t number, const posted_request &request) noexcept {
+    if (initialized_)
+        initialized_->drop(number);
+    end(number, request);
+}
+
 void sanitizers::end(std::uint64_t number, const posted_request &request) noexcept {
     unpoison(number, request);
     if (device_threads_)

@@ -21,6 +21,7 @@ class sanitizers final : public request_watcher {
 
     void begin(const known_object &queue, std::uint64_t number, const posted_request &) override;
     void stop(std::uint64_t number, const posted_request &) noexcept override;
+    void drop(std::uint64_t number, const posted_request &) noexcept override;
     void end(std::uint64_t number, const posted_request &) noexcept override;
     void end_queue(const known_object &) noexcept override;
     /// The program has polled its completion, or knows by another one that it is complete.

@@ -336,7 +336,24 @@ void message_before_error(const target &target, bool /*corrected*/) {
         throw failure("other data");
 }
 
+/// A message has arrived when the program destroys the QP. A driver may leave its completion.
+void message_before_destroy(const target &target, bool /*corrected*/) {
+    loopback link(target, false);
+    endpoint &local = link.responder;
+    const heap_buffer buffer(local);
+    local.post_recv(buffer.sge());
+    link.requester.post_send(IBV_WR_SEND, link.requester.sge(), local);
+    wait_success(link.requester.send_cq, "the message");
+    let_complete();
+    local.destroy_qp();
+    ibv_wc wc;
+    if (ibv_poll_cq(local.recv_cq, 1, &wc) == 1 && wc.status == IBV_WC_SUCCESS &&
+        std::memcmp(buffer.memory, link.requester.memory, heap_buffer::size) != 0)
+        throw failure("other data");
+}
+
 constexpr std::array cases{
+    corpus_case{.name = "message_before_destroy", .kind = "none", .run = message_before_destroy},
     corpus_case{.name = "read_before_poll",
                 .kind = "asan",
                 .run = read_before_poll,
