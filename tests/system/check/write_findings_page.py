@@ -31,7 +31,9 @@ tests/system/check/write_findings_page.py *.json >docs/checked-programs.md
 
 
 def program_of(row: Dict[str, Any]) -> str:
-    return str(row["name"]).replace(",", " ").split()[0]
+    if row.get("is_suite"):
+        return str(row["name"])
+    return f"`{str(row['name']).replace(',', ' ').split()[0]}`"
 
 
 def kinds_of(rows: List[Dict[str, Any]]) -> str:
@@ -53,8 +55,8 @@ def print_programs(documents: List[Dict[str, Any]]) -> None:
     print("|---|---|---|---|---|")
     for (package, program), rows in by_program.items():
         works = " / ".join(str(sum(row[each] for row in rows)) for each in ("bare", "checked"))
-        version = packages[package]
-        print(f"| {package} {version} | `{program}` | {len(rows)} | {works} | {kinds_of(rows)} |")
+        origin = f"{package} {packages[package]}".strip()
+        print(f"| {origin} | {program} | {len(rows)} | {works} | {kinds_of(rows)} |")
 
 
 def is_met(known: Explanation, documents: List[Dict[str, Any]]) -> bool:

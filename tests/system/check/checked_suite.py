@@ -1,0 +1,167 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""Runs a test suite of another project under the checker.
+
+    checked_suite.py rxe|siw PACKAGE NAME -- COMMAND [ARGUMENT...]
+
+Runs as root where a device of the driver exists (in `softrdma run --driver DRIVER`). Prints TAP: COMMAND
+runs without the checker and then with it and --protect, in all verbs programs that it starts. The first case
+fails if a test of its TAP output, or the whole command, passes only without the checker; the second one for a
+finding that explanations.csv does not have for NAME. For write_findings_page.py, the result is in
+$LOG_DIR/checked.NAME.DRIVER.json.
+"""
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import Any, Dict, List, NamedTuple, Set
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "provider/battery"))
+
+from battery import package_version  # noqa: E402
+from programs import describe, read_explanations, read_findings  # noqa: E402
+from run_pair import BUILD  # noqa: E402
+
+LOADED_DRIVERS = "/etc/libibverbs.d"  # also of programs for which a suite sets RDMAV_DRIVERS
+MAX_LINES = 40  # of the output of a test
+NOT_OK_LINES = rf"^not ok .*(?:\n#.*){{,{MAX_LINES}}}"
+MAX_STACKS = 3  # of the findings of one kind that are shown
+
+
+class SuiteRun(NamedTuple):
+    status: int
+    failed: Set[str]  # names of tests
+    output: str
+
+
+def read_failed(output: str) -> Set[str]:
+    return set(re.findall(r"^not ok \d+ (?:- )?(.*?)(?: in \d+ms)?$", output, re.MULTILINE))
+
+
+def run_suite(command: List[str], env: Dict[str, str]) -> SuiteRun:
+    result = subprocess.run(
+        command,
+        env={**os.environ, **env},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+    )
+    output = result.stdout.decode(errors="replace")
+    return SuiteRun(result.returncode, read_failed(output), output)
+
+
+def run_checked(command: List[str], folder: Path) -> SuiteRun:
+    """In a mount namespace in which each process that loads libibverbs' drivers loads the observers."""
+    drivers = folder / "drivers"
+    drivers.mkdir()
+    for path in Path(LOADED_DRIVERS).glob("*.driver"):
+        (drivers / path.name).write_bytes(path.read_bytes())
+    plugin = BUILD / "provider/libcoherdma-observers"
+    (drivers / "coherdma-observers.driver").write_text(f"driver {plugin}\n", encoding="utf-8")
+    suppressions = folder / "suppressions"  # a suite may take the checker's text for the program's
+    suppressions.write_text("*\n", encoding="utf-8")
+    mount = f'mount --bind "$0" {LOADED_DRIVERS} && exec "$@"'
+    return run_suite(
+        ["unshare", "--mount", "sh", "-c", mount, str(drivers), *command],
+        {
+            "COHERDMA_OBSERVERS": str(BUILD / "provider/libcoherdma-check.so"),
+            "COHERDMA_CHECK_LOG": str(folder / "check.%p"),
+            "COHERDMA_CHECK_OPTIONS": "protect",
+            "COHERDMA_CHECK_SUPPRESS": str(suppressions),
+        },
+    )
+
+
+def print_case(number: int, name: str, problems: List[str]) -> None:
+    print(f"{'not ' if problems else ''}ok {number} - {name}")
+    for line in "\n".join(problems).splitlines():
+        print(f"# {line}")
+    sys.stdout.flush()
+
+
+def compare(bare: SuiteRun, checked: SuiteRun) -> List[str]:
+    problems = [f"fails only with the checker: {name}" for name in checked.failed - bare.failed]
+    if checked.status != 0 and bare.status == 0 and not problems:
+        problems.append(f"ends with status {checked.status} with the checker")
+    return problems + (
+        re.findall(NOT_OK_LINES, checked.output, re.MULTILINE)
+        or checked.output.splitlines()[-MAX_LINES:]
+        if problems
+        else []
+    )
+
+
+def find_unexplained(name: str, findings: List[Dict[str, Any]]) -> List[str]:
+    known = [each.kind for each in read_explanations() if re.search(each.program, name)]
+    problems = []
+    shown: Counter[str] = Counter()
+    for finding in findings:
+        if finding["kind"] in known:
+            continue
+        problems.append(describe(finding))
+        shown[finding["kind"]] += 1
+        if shown[finding["kind"]] <= MAX_STACKS:
+            problems += [
+                f"  {event['description']}: {' < '.join(event['stack'])}"
+                for event in finding["events"]
+            ]
+    return problems
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("driver", choices=("rxe", "siw"))
+    parser.add_argument("package")
+    parser.add_argument("name")
+    parser.add_argument("command", nargs="+")
+    options = parser.parse_args()
+    print("1..2", flush=True)
+    bare = run_suite(options.command, {})
+    with tempfile.TemporaryDirectory() as folder:
+        checked = run_checked(options.command, Path(folder))
+        findings = read_findings(Path(folder))
+        num_processes = len(list(Path(folder).glob("check.*")))
+    problems = compare(bare, checked)
+    if num_processes == 0:
+        problems.append("the checker was in no process")
+    print_case(
+        1, f"{options.driver}: {options.name} works with the checker as without it", problems
+    )
+    unexplained = find_unexplained(options.name, findings)
+    print_case(2, f"{options.driver}: each finding in {options.name} is explained", unexplained)
+    print(
+        f"# {num_processes} processes; failed without the checker: {sorted(bare.failed) or 'none'}"
+    )
+    kinds = Counter(finding["kind"] for finding in findings)
+    print(f"# findings: {dict(kinds) or 'none'}")
+    if "LOG_DIR" in os.environ:
+        row = {
+            "package": options.package,
+            "name": options.name,
+            "is_suite": True,
+            "bare": bare.status == 0,
+            "checked": checked.status == 0,
+            "kinds": sorted(kinds),
+        }
+        packages = {options.package: package_version(options.package)}
+        file_name = re.sub("[^A-Za-z0-9]+", "_", options.name)
+        path = Path(os.environ["LOG_DIR"]) / f"checked.{file_name}.{options.driver}.json"
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(
+                {"driver": options.driver, "packages": packages, "rows": [row]}, file, indent=1
+            )
+    return 1 if problems or unexplained else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
