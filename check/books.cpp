@@ -27,10 +27,12 @@ verbs_type &handle_of(const object_type &object) noexcept {
     return *static_cast<verbs_type *>(const_cast<void *>(object.handle));
 }
 
+/// Of an object that was just created.
 stack_trace to_stack(const interposer::call_stack &creation) noexcept {
     stack_trace stack;
     stack.depth = std::min(creation.depth, static_cast<int>(stack.frames.size()));
     std::copy_n(creation.frames.begin(), stack.depth, stack.frames.begin());
+    stack.time = read_ticks();
     return stack;
 }
 
@@ -546,7 +548,9 @@ void process_books::remove_request(known_srq &srq, std::uint64_t number) noexcep
 }
 
 known_object describe_object(const interposer::object &object) {
-    return known_as<known_object>(object);
+    auto known = known_as<known_object>(object);
+    known.creation.time = 0; // it was created before
+    return known;
 }
 
 std::string describe_request(const posted_request &request) {

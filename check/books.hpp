@@ -3,9 +3,9 @@
 // What the program has: objects, requests that are not complete, and objects that it has destroyed.
 #pragma once
 
+#include "event_time.hpp"
 #include "interposer/observer.hpp"
 #include "owned_memory.hpp"
-#include "reports/stack_trace.hpp"
 
 #include <atomic>
 #include <cstddef>
@@ -24,7 +24,6 @@
 namespace coherdma::check {
 
 using interposer::object_kind;
-using reports::stack_trace;
 using object_number = std::uint64_t; ///< no other object of this process has or had it
 
 struct known_object {

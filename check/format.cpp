@@ -5,6 +5,7 @@
 #include "reports/suppressions.hpp"
 #include "reports/text.hpp"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
@@ -16,8 +17,11 @@ using json = nlohmann::ordered_json;
 
 constexpr const char *INDENT = "  ";
 
-described_call describe(const call_event &event, source_files &sources) {
-    described_call described;
+described_event describe(const call_event &event, source_files &sources, const tick_scale &scale) {
+    described_event described;
+    described.posted = event.posted;
+    if (event.stack.time != 0)
+        described.seconds = scale.seconds_at(event.stack.time);
     described.description = event.description;
     described.stack = to_strings(event.stack);
     constexpr std::size_t INNERMOST = 0;
@@ -37,11 +41,25 @@ std::string history_text(const described_call &event) {
     return wrapped(printable(text), INDENT);
 }
 
-json event_json(const described_call &event) {
+json posted_json(posted_state posted) {
+    switch (posted) {
+    case posted_state::NOTHING:
+        break;
+    case posted_state::OUTSTANDING:
+        return "outstanding";
+    case posted_state::COMPLETE:
+        return "complete";
+    }
+    return nullptr;
+}
+
+json event_json(const described_event &event) {
     json object = {{"description", event.description},
                    {"function", nullptr},
                    {"file", nullptr},
-                   {"line", nullptr}};
+                   {"line", nullptr},
+                   {"time", event.seconds ? json(*event.seconds) : json(nullptr)},
+                   {"posted", posted_json(event.posted)}};
     if (!event.stack.empty())
         object["function"] = event.frame.function;
     if (!event.frame.file.empty()) {
@@ -52,14 +70,23 @@ json event_json(const described_call &event) {
     return object;
 }
 
-json place_json(const described_call &event) {
+json place_json(const described_event &event) {
     json object = event_json(event);
-    object.erase("description");
-    object.erase("stack");
+    for (const char *const member : {"description", "stack", "time", "posted"})
+        object.erase(member);
     object["source"] = json::array();
     for (const described_call::source_line &line : event.source)
         object["source"].push_back({{"line", line.number}, {"text", line.text}});
     return object;
+}
+
+/// All but the last, which is the wrong call, if the times are known.
+void sort_by_time(std::vector<described_event> &events) {
+    if (events.empty() || std::any_of(events.begin(), events.end() - 1,
+                                      [](const auto &event) { return !event.seconds; }))
+        return;
+    std::stable_sort(events.begin(), events.end() - 1,
+                     [](const auto &a, const auto &b) { return *a.seconds < *b.seconds; });
 }
 
 std::string dump(const json &object) {
@@ -70,18 +97,22 @@ std::string dump(const json &object) {
 
 std::vector<std::string> described_finding::frames() const {
     std::vector<std::string> all;
-    for (const described_call &event : events)
+    for (const described_event &event : events)
         all.insert(all.end(), event.stack.begin(), event.stack.end());
     return all;
 }
 
-described_finding describe(const finding &described, source_files &sources) {
+described_finding describe(const finding &described, source_files &sources,
+                           const event_clock &clock) {
+    const tick_scale scale = clock.scale();
     described_finding result;
     result.kind = described.kind;
     result.device = described.device;
     result.title = described.title;
     for (const call_event &event : described.events)
-        result.events.push_back(describe(event, sources));
+        result.events.push_back(describe(event, sources, scale));
+    sort_by_time(result.events);
+    result.seconds = scale.seconds_at(described.time);
     result.suppression = std::string(describe(described.kind).name) + ":" +
                          (described.device.empty() ? "*" : described.device);
     if (!result.events.empty() && !result.events.back().stack.empty())
@@ -111,7 +142,7 @@ std::string as_text(const described_finding &shown) {
                        printable(shown.title + device) + "\n" + wrapped(kind.why, INDENT);
     if (!shown.events.empty())
         text += source_text(shown.events.back());
-    for (const described_call &event : shown.events)
+    for (const described_event &event : shown.events)
         text += history_text(event);
     return text + wrapped(std::string("fix: ") + kind.fix, INDENT) +
            "  suppress: " + printable(shown.suppression) + "\n";
@@ -125,14 +156,14 @@ std::string as_json(const described_finding &shown, const report_status &status)
                    {"place", nullptr},       {"events", json::array()}};
     if (!shown.events.empty())
         object["place"] = place_json(shown.events.back());
-    for (const described_call &event : shown.events)
+    for (const described_event &event : shown.events)
         object["events"].push_back(event_json(event));
     object["suppression"] = shown.suppression;
     object["place_number"] = status.place_number;
     object["repeated"] = status.num_earlier;
     object["suppressed"] = status.suppressed;
     object["pid"] = getpid();
-    object["time"] = status.seconds;
+    object["time"] = shown.seconds;
     return dump(object);
 }
 

@@ -8,15 +8,22 @@
 
 #include <cstddef>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace coherdma::check {
 
+struct described_event : reports::described_call {
+    std::optional<double> seconds; ///< as described_finding::seconds
+    posted_state posted = posted_state::NOTHING;
+};
+
 struct described_finding {
     finding_kind kind = {};
     std::string device, title;
-    std::vector<reports::described_call> events;
+    std::vector<described_event> events;
+    double seconds = 0;      ///< when it was made, since the process opened a device
     std::string suppression; ///< "cq-overflow:rxe0:main"
 
     /// Of all stacks.
@@ -24,13 +31,13 @@ struct described_finding {
 };
 
 /// Looks symbols up: not to be called with a mutex that the program's calls need.
-described_finding describe(const finding &, reports::source_files &);
+described_finding describe(const finding &, reports::source_files &,
+                           const event_clock & = event_clock());
 
 struct report_status {
     bool suppressed = false;
     std::size_t place_number = 1; ///< in the process: the index in finding_counts::by_place, plus 1
     std::size_t num_earlier = 0;  ///< findings of the same place before
-    double seconds = 0;           ///< since the process opened a device
 };
 
 struct finding_counts {

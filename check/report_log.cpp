@@ -8,7 +8,6 @@
 #include "reports/suppressions.hpp"
 #include "reports/text.hpp"
 
-#include <chrono>
 #include <map>
 #include <mutex>
 #include <set>
@@ -19,7 +18,6 @@ namespace coherdma::check {
 namespace {
 
 using namespace reports;
-using clock = std::chrono::steady_clock;
 
 /// Findings of one kind by one call of the program have a place in common.
 using place = std::pair<finding_kind, std::vector<void *>>;
@@ -62,7 +60,7 @@ struct report_log::impl {
     };
 
     const settings config;
-    const clock::time_point start = clock::now();
+    const event_clock clock;
     std::mutex mutex; ///< protects the following
     suppressions suppressed;
     source_files sources;
@@ -87,7 +85,7 @@ void report_log::impl::report(const finding &reported) {
     const bool is_printed = num_earlier < config.max_reports;
     described_finding shown;
     if (is_new || is_printed)
-        shown = describe(reported, sources);
+        shown = describe(reported, sources, clock);
     if (is_new) // all findings of a place have its functions
         counted.is_suppressed =
             suppressed.matches(describe(reported.kind).name, reported.device, shown.frames());
@@ -101,13 +99,11 @@ void report_log::impl::report(const finding &reported) {
         ++counts.num_repeated;
         return;
     }
-    const std::chrono::duration<double> age = clock::now() - start;
     if (!counted.is_suppressed)
         write_text(STDERR_FILENO, as_text(shown));
     note_problem(log.write(as_json(shown, {.suppressed = counted.is_suppressed,
                                            .place_number = counted.number,
-                                           .num_earlier = num_earlier,
-                                           .seconds = age.count()})));
+                                           .num_earlier = num_earlier})));
     if (!counted.is_suppressed)
         stop_debugger(reported);
 }

@@ -24,6 +24,9 @@ finding make_finding(finding_kind, const known_object &, std::string title,
 finding make_finding(finding_kind, const known_object &, std::string title,
                      std::string call_description, const stack_trace &);
 
+/// The post of a request that is outstanding; place: ", was posted to QP 17".
+call_event post_event(const posted_request &, const std::string &place);
+
 // Objects (rules_of_objects.cpp)
 /// The state that the device says; what the books have, if it does not.
 ibv_qp_state query_state(const known_qp &);

@@ -44,9 +44,7 @@ void check_outstanding(const known_qp &qp, const std::string &verb, findings &re
                      qp.name + " " + verb + " while " + count_of(count, "send") + " of it " +
                          (count == 1 ? "is" : "are") + " not complete or not polled",
                      "it " + verb);
-    added.events.insert(added.events.end() - 1,
-                        {.description = "the oldest, " + describe_request(oldest) + ", was posted",
-                         .stack = oldest.stack});
+    added.events.insert(added.events.end() - 1, post_event(oldest, ", the oldest, was posted"));
     result.push_back(std::move(added));
 }
 
@@ -80,9 +78,7 @@ void check_mr(const process_books &books, const known_mr &mr, findings &result) 
                                  mr.name + " is deregistered while " + describe_request(*use) +
                                      ", is not complete",
                                  "it is deregistered");
-    added.events.insert(
-        added.events.end() - 1,
-        {.description = describe_request(*use) + ", was posted with it", .stack = use->stack});
+    added.events.insert(added.events.end() - 1, post_event(*use, ", was posted with it"));
     result.push_back(std::move(added));
 }
 
@@ -108,6 +104,12 @@ ibv_qp_state query_state(const known_qp &known) {
     ibv_qp_init_attr init = {};
     auto *const qp = static_cast<ibv_qp *>(const_cast<void *>(known.handle));
     return ibv_query_qp(qp, &attr, IBV_QP_STATE, &init) == 0 ? attr.qp_state : known.state;
+}
+
+call_event post_event(const posted_request &request, const std::string &place) {
+    return {.description = describe_request(request) + place,
+            .stack = request.stack,
+            .posted = posted_state::OUTSTANDING};
 }
 
 finding make_finding(finding_kind kind, const known_object &object, std::string title,
@@ -177,9 +179,7 @@ void check_free(const process_books &books, std::uintptr_t begin, std::uintptr_t
                                  std::string("memory is freed while ") + describe_request(*use) +
                                      ", which names it, is not complete",
                                  std::string(call) + "() is called with it");
-    added.events.insert(added.events.end() - 1,
-                        {.description = describe_request(*use) + ", was posted to " + queue->name,
-                         .stack = use->stack});
+    added.events.insert(added.events.end() - 1, post_event(*use, ", was posted to " + queue->name));
     result.push_back(std::move(added));
 }
 

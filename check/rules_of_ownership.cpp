@@ -30,9 +30,8 @@ const named_memory *find_memory(const posted_request &request, std::uintptr_t ad
     return it != request.memory.end() && !request.is_returned ? &*it : nullptr;
 }
 
-call_event post_event(const known_object &queue, const posted_request &request) {
-    return {.description = describe_request(request) + ", was posted to " + queue.name,
-            .stack = request.stack};
+call_event post_event_of(const known_object &queue, const posted_request &request) {
+    return post_event(request, ", was posted to " + queue.name);
 }
 
 /// How the bytes differ from those that the request was posted with.
@@ -99,7 +98,7 @@ finding describe_access(const known_object &queue, const posted_request &request
                          std::to_string(named.end - named.begin) + " of " +
                          describe_request(request) + ", which is not complete",
                      "it is accessed", stack);
-    added.events.insert(added.events.end() - 1, post_event(queue, request));
+    added.events.insert(added.events.end() - 1, post_event_of(queue, request));
     return added;
 }
 
@@ -133,7 +132,8 @@ void check_source(const known_object &queue, const posted_request &request, find
                      "the source of " + describe_request(request) +
                          ", changed before its completion was polled: " + text_of(changed),
                      "");
-    added.events.back() = post_event(queue, request);
+    added.events.back() = post_event_of(queue, request);
+    added.events.back().posted = posted_state::COMPLETE;
     if (const stack_trace &change = request.source->change; change.depth != 0)
         added.events.push_back({.description = "the program wrote to it", .stack = change});
     result.push_back(std::move(added));
@@ -164,7 +164,8 @@ void check_overlap(const process_books &books, const known_object &queue,
                                          count_of(length, "byte") + " in common with " +
                                          describe_request(other) + ", which is not complete",
                                      describe_request(request) + ", is posted");
-        added.events.insert(added.events.end() - 1, post_event(other_queue, other));
+        added.events.back().posted = posted_state::OUTSTANDING;
+        added.events.insert(added.events.end() - 1, post_event_of(other_queue, other));
         result.push_back(std::move(added));
         return true;
     });
@@ -174,8 +175,9 @@ bool check_access(process_books &books, const refused_access &access, findings &
     if (!books.owned.pages().is_protected(access.addr))
         return false;
     page_guard::open(access.addr, access.addr + 1);
-    const stack_trace stack = access.has_small_stack ? stack_trace::of_instruction(access.code)
-                                                     : stack_trace::of_interrupted(access.code);
+    const stack_trace stack = {access.has_small_stack ? stack_trace::of_instruction(access.code)
+                                                      : stack_trace::of_interrupted(access.code),
+                               read_ticks()};
     books.for_each_request([&](const known_object &queue, posted_request &request) {
         const named_memory *const named = find_memory(request, access.addr);
         if (named == nullptr)

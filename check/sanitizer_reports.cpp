@@ -36,8 +36,7 @@ finding describe_access(const known_object &queue, const posted_request &request
                                      ", before its completion was polled",
                                  "the address sanitizer reports the access");
     added.events.insert(added.events.end() - 1,
-                        {.description = describe_request(request) + ", was posted to " + queue.name,
-                         .stack = request.stack});
+                        post_event(request, ", was posted to " + queue.name));
     return added;
 }
 

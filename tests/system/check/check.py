@@ -6,7 +6,8 @@
 
 Runs tests/system/check/corpus over a soft device of the driver (in `softrdma run`), and prints TAP and
 a table. Each case runs twice, each time in a process: wrong and corrected. A finding must be of the
-case's kind, on a line with the comment "wrong: KIND" of its function, or in what that calls; the corrected program must have
+case's kind, on a line with the comment "wrong: KIND" of its function, or in what that calls, and its
+events must be in their order; the corrected program must have
 none. Cases of kind none are correct programs. The program must end as without the checker, and the log must end with the summary.
 
 --sanitizer: the corpus as that sanitizer's compiler builds it. It must not report in a corrected program,
@@ -30,6 +31,15 @@ from typing import Any, Dict, List, NamedTuple, Set, Tuple
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "corpus")
 TIMEOUT = 120.0  # ends a hang
 OPTIONS = {"leaked": "leaks", "remote-key": "distinctkeys"}  # that the kinds need
+# Kinds that tell which request the device has.
+OWNED = {
+    "source-changed",
+    "early-access",
+    "overlap",
+    "memory-freed",
+    "dereg-while-outstanding",
+    "destroy-while-outstanding",
+}
 SANITIZERS = {"asan": "AddressSanitizer", "tsan": "ThreadSanitizer", "msan": "MemorySanitizer"}
 EXPLANATION = "coherdma check: this memory is of"  # in a report of the address sanitizer
 CRASHES = (-signal.SIGSEGV, -signal.SIGABRT, -signal.SIGBUS, -signal.SIGILL)
@@ -201,9 +211,22 @@ def problems_of_end(case: Case, run: Run, variant: str, bare: bool) -> List[str]
     return []
 
 
+def problems_of_times(finding: Dict[str, Any]) -> List[str]:
+    """Events that are not in their order, or without the request that the device has."""
+    events = finding["events"]
+    times = [each["time"] for each in events if each["time"] is not None] + [finding["time"]]
+    posted = {each["posted"] for each in events}
+    problems = []
+    if times != sorted(times):
+        problems.append(f"times {times}: {describe_finding(finding)}")
+    if finding["kind"] in OWNED and not posted & {"outstanding", "complete"}:
+        problems.append(f"no event has posted a request: {describe_finding(finding)}")
+    return problems
+
+
 def problems_of_findings(case: Case, run: Run) -> List[str]:
     """Of the wrong program: findings that are missing, and others."""
-    problems = []
+    problems = [f"wrong: {text}" for each in run.findings for text in problems_of_times(each)]
     places = marked_lines(case)
     expected = 0
     for each in run.findings:

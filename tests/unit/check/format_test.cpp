@@ -5,9 +5,11 @@
 #include "sample_finding.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <thread>
 
 namespace {
 
@@ -61,9 +63,8 @@ void hostile_text_is_not_printed(void **) {
 
 void json_has_events_and_place(void **) {
     coherdma::reports::source_files sources;
-    const json object =
-        json::parse(as_json(describe(find_something(), sources),
-                            {.suppressed = true, .num_earlier = 2, .seconds = 1.5}));
+    const json object = json::parse(
+        as_json(describe(find_something(), sources), {.suppressed = true, .num_earlier = 2}));
     assert_string_equal(object["kind"].get<std::string>().c_str(), "cq-overflow");
     assert_string_equal(object["level"].get<std::string>().c_str(), "error");
     assert_int_equal(object["events"].size(), 2);
@@ -73,6 +74,46 @@ void json_has_events_and_place(void **) {
     assert_true(object["place"].contains("source"));
     const std::string suppression = object["suppression"];
     assert_int_equal(suppression.rfind("cq-overflow:rxe0:", 0), 0);
+}
+
+void events_have_times_and_are_in_their_order(void **) {
+    coherdma::reports::source_files sources;
+    const event_clock clock;
+    finding sample = sample_finding();
+    sample.events.insert(sample.events.begin(), {.description = "MR 1 was created", .stack = {}});
+    sample.events[1].stack.time = read_ticks();
+    constexpr std::chrono::milliseconds pause(1);
+    std::this_thread::sleep_for(pause);
+    sample.events[0].stack.time = read_ticks();
+    sample.events[0].posted = posted_state::OUTSTANDING;
+    sample.time = read_ticks();
+    const json object = json::parse(as_json(describe(sample, sources, clock), {}));
+    const json &events = object["events"];
+    assert_string_equal(events[1]["description"].get<std::string>().c_str(), "MR 1 was created");
+    assert_string_equal(events[1]["posted"].get<std::string>().c_str(), "outstanding");
+    assert_true(events[0]["posted"].is_null());
+    assert_true(events[0]["time"].get<double>() < events[1]["time"].get<double>());
+    assert_true(events[1]["time"].get<double>() <= object["time"].get<double>());
+    assert_true(object["place"].contains("line") && !object["place"].contains("time"));
+    sample.events[0].stack.time = 0; // not known: they stay as they are
+    const json other = json::parse(as_json(describe(sample, sources, clock), {}));
+    assert_string_equal(other["events"][0]["description"].get<std::string>().c_str(),
+                        "MR 1 was created");
+    assert_true(other["events"][0]["time"].is_null());
+}
+
+void clock_shows_seconds_since_its_start(void **) {
+    const tick_count before = read_ticks();
+    const event_clock clock;
+    assert_true(clock.scale().seconds_at(before) == 0);
+    const auto start = std::chrono::steady_clock::now();
+    constexpr std::chrono::milliseconds pause(20);
+    std::this_thread::sleep_for(pause);
+    const tick_count after = read_ticks();
+    const std::chrono::duration<double> longest = std::chrono::steady_clock::now() - start;
+    const double seconds = clock.scale().seconds_at(after);
+    constexpr double tolerance = 0.005;
+    assert_true(seconds > 0.02 - tolerance && seconds < longest.count() + tolerance);
 }
 
 void finding_without_a_stack_has_no_place(void **) {
@@ -108,6 +149,8 @@ int main() {
         cmocka_unit_test(lines_fit_a_terminal),
         cmocka_unit_test(hostile_text_is_not_printed),
         cmocka_unit_test(json_has_events_and_place),
+        cmocka_unit_test(events_have_times_and_are_in_their_order),
+        cmocka_unit_test(clock_shows_seconds_since_its_start),
         cmocka_unit_test(finding_without_a_stack_has_no_place),
         cmocka_unit_test(summary_counts_levels),
     };
