@@ -62,6 +62,9 @@ void check_finding(const json &finding) {
     }
     for (const json &event : finding.at("events")) {
         check_text(event.at("description"));
+        check_text(event.value("posted", json()), true);
+        if (const json time = event.value("time", json()); !time.is_null())
+            std::ignore = time.get<double>();
         check_call(event);
         for (const json &frame : event.at("stack"))
             check_text(frame);

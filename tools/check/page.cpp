@@ -2,6 +2,7 @@
 //
 // The report as a page of HTML.
 
+#include "check/history.hpp"
 #include "check/report.hpp"
 #include "html.hpp"
 #include "run/source_html.hpp"
@@ -19,20 +20,11 @@ constexpr const char *PAGE_STYLE = R"(
 h2 { border-top: 1px solid var(--line); padding-top: 1.6rem; overflow-wrap: anywhere; }
 h3 { font-size: 1rem; margin: 1.4rem 0 .4rem; overflow-wrap: anywhere; } p { overflow-wrap: anywhere; }
 .about { display: flex; flex-wrap: wrap; gap: .3rem .9rem; align-items: center; margin: .2rem 0 .8rem; }
+.about code { min-width: 0; overflow-wrap: anywhere; }
 .level { border: 1px solid; border-radius: 4px; padding: 0 .5rem; font-size: .85rem; font-weight: 650; }
 .error { color: var(--bad); } .warning-level { color: var(--warn); }
 .sums { display: flex; flex-wrap: wrap; gap: .3rem 1.6rem; padding: .7rem 1rem; margin: 1rem 0; }
 .sums b { font-size: 1.15rem; }
-.history { list-style: none; padding: .9rem 1rem .4rem; margin: .4rem 0 1rem; }
-.history li { position: relative; padding: 0 0 .9rem 1.8rem; }
-.history li::before { content: ""; position: absolute; left: .3rem; top: .45rem; width: .6rem;
-  height: .6rem; border-radius: 50%; border: 2px solid var(--color2); background: var(--card); }
-.history li:not(:last-child)::after { content: ""; position: absolute; left: .65rem; top: 1.15rem;
-  bottom: -.4rem; border-left: 2px solid var(--line); }
-.history .wrong::before { border-color: var(--bad); background: var(--bad); }
-.history .wrong > b { color: var(--bad); }
-.history code { display: block; font-size: .86rem; overflow-wrap: anywhere; }
-.history details { margin: 0; } .history summary { font-size: .88rem; margin: .1rem 0; }
 .contents { padding-left: 1.6rem; } .contents li { padding: .15rem 0; overflow-wrap: anywhere; }
 .contents a { color: inherit; }
 @media (max-width: 640px) { body { padding: 1.4rem .8rem 2rem; } }
@@ -40,36 +32,6 @@ h3 { font-size: 1rem; margin: 1.4rem 0 .4rem; overflow-wrap: anywhere; } p { ove
 
 std::string level_class(const finding_place &place) {
     return place.is_error ? "error" : "warning-level";
-}
-
-/// The calls of a stack with their source lines: the program's first one, and its callers folded.
-std::string format_stack(const json &event, source_files &files) {
-    const json &stack = event.at("stack");
-    if (stack.empty())
-        return event.at("function").is_null() && event.at("file").is_null()
-                   ? ""
-                   : run::format_frame(frame_of(event), files);
-    std::string html = run::format_frame(stack.front(), files);
-    if (stack.size() == 1)
-        return html;
-    html += "<details><summary>called by</summary>";
-    for (auto frame = stack.begin() + 1; frame != stack.end(); ++frame)
-        html += run::format_frame(*frame, files);
-    return html + "</details>";
-}
-
-/// What happened to the object, oldest first; the last event is the wrong call.
-std::string format_history(const json &finding, source_files &files) {
-    const json &events = finding.at("events");
-    if (events.empty())
-        return "";
-    std::string html = "<h3>What happened</h3>\n<ol class=\"history card\">\n";
-    std::size_t number = 0;
-    for (const json &event : events)
-        html += fmt::format(
-            "<li{}><b>{}</b>{}</li>\n", ++number == events.size() ? " class=wrong" : "",
-            escape_html(event.at("description").get<std::string>()), format_stack(event, files));
-    return html + "</ol>\n";
 }
 
 /// The source that the finding has, with the line of the wrong call marked.
@@ -171,8 +133,9 @@ std::string format_contents(const std::vector<finding_place> &places) {
 } // namespace
 
 std::string as_html(const run_result &result, const std::vector<std::string> &command) {
-    std::string html = begin_page("Misuse of verbs", std::string(run::SOURCE_STYLE) + PAGE_STYLE) +
-                       "<p class=soft><code>";
+    std::string html =
+        begin_page("Misuse of verbs", std::string(run::SOURCE_STYLE) + PAGE_STYLE + HISTORY_STYLE) +
+        "<p class=soft><code>";
     for (const std::string &word : command)
         html += escape_html(word.find(' ') != std::string::npos ? "'" + word + "' " : word + " ");
     html += "</code></p>\n" + format_sums(result) + format_incomplete(result);

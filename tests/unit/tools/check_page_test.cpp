@@ -38,12 +38,55 @@ void page_tells_the_history(void **) {
     assert_contains(
         page, "<span class=hit><b>  120 </b>    ibv_post_send(qp, &amp;wr, &amp;bad);</span>");
     assert_contains(page, "<li><b>QP 17 created</b>");
-    assert_contains(page, "<li class=wrong><b>the post</b>");
+    assert_contains(page, "<li class=\"wrong\"><b>the post</b>");
     assert_contains(page, "<p>Create a larger CQ.</p>");
     assert_contains(page, "<code>cq-overflow:rxe0:main</code>");
     assert_contains(page, "Process 7, device rxe0, 0.250000 s");
     assert_lacks(page, "class=contents"); // of a single place
     assert_lacks(page, "<p class=warning>");
+}
+
+/// With a request that is posted after 0.125 s; the finding is made after 0.25 s.
+json make_timed_finding(const char *posted) {
+    json finding = make_finding("early-access", 120);
+    finding["events"][0]["time"] = 0.125;
+    finding["events"][0]["posted"] = posted;
+    finding["events"][1]["time"] = 0.125004;
+    return finding;
+}
+
+void request_is_outstanding_until_the_end(void **) {
+    const std::string page = page_of({make_timed_finding("outstanding"), make_summary(1)});
+    assert_contains(page, "<ol class=\"history card\" style=\"--bars:1\">");
+    assert_contains(page, "<li><i class=begin style=\"--bar:0\"></i><b>QP 17 created</b> "
+                          "<span class=time>at 0.125000 s</span>");
+    assert_contains(page, "<li class=\"wrong\"><i style=\"--bar:0\"></i><b>the post</b> "
+                          "<span class=time>4.0 µs later</span>");
+    assert_contains(page, "<li class=\"open\"><i class=fade style=\"--bar:0\"></i> "
+                          "<span class=time>no completion has been polled</span></li>");
+    assert_contains(page, "the device has the request</span>");
+    // Logs without times and requests.
+    const std::string other = page_of({make_finding("cq-overflow", 120), make_summary(1)});
+    assert_lacks(other, "<i ");
+    assert_lacks(other, "<span class=time>");
+    assert_lacks(other, "the device has the request</span>");
+}
+
+void request_is_complete_when_it_is_polled(void **) {
+    json finding = make_timed_finding("complete");
+    const std::string page = page_of({finding, make_summary(1)});
+    assert_contains(page, "<li class=\"wrong\"><i style=\"--bar:0\"></i><b>the post</b>");
+    assert_contains(page, "<li class=\"polled\"><i class=end style=\"--bar:0\"></i>"
+                          "<b>the program has polled the completion</b> "
+                          "<span class=time>125.0 ms later</span></li>");
+    assert_lacks(page, "has been polled");
+    // The change is not seen: it was between the post and the completion.
+    finding["events"].erase(1);
+    const std::string unseen = page_of({finding, make_summary(1)});
+    assert_contains(unseen, "<li><i class=begin style=\"--bar:0\"></i><b>QP 17 created</b>");
+    assert_contains(unseen, "<li class=\"wrong unknown\"><i style=\"--bar:0\"></i><b>the program "
+                            "wrote to its memory</b> <span class=time>at a time that is not known");
+    assert_contains(unseen, "<li class=\"polled\"><i class=end");
 }
 
 void callers_are_folded_and_have_source_lines(void **) {
@@ -102,6 +145,8 @@ void page_says_what_can_be_missing(void **) {
 int main() {
     const CMUnitTest tests[] = {
         cmocka_unit_test(page_tells_the_history),
+        cmocka_unit_test(request_is_outstanding_until_the_end),
+        cmocka_unit_test(request_is_complete_when_it_is_polled),
         cmocka_unit_test(callers_are_folded_and_have_source_lines),
         cmocka_unit_test(places_are_linked_and_others_folded),
         cmocka_unit_test(page_is_escaped),
