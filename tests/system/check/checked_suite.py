@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """Runs a test suite of another project under the checker.
 
-    checked_suite.py rxe|siw PACKAGE NAME -- COMMAND [ARGUMENT...]
+    checked_suite.py rxe|siw PACKAGE NAME [--ownership] -- COMMAND [ARGUMENT...]
 
 Runs as root where a device of the driver exists (in `softrdma run --driver DRIVER`). Prints TAP: COMMAND
-runs without the checker and then with it and --protect, in all verbs programs that it starts. The first case
+runs without the checker and then with it and --protect, or --ownership, which takes less time, in all verbs
+programs that it starts. The first case
 fails if a test of its TAP output, or the whole command, passes only without the checker; the second one for a
 finding that explanations.csv does not have for NAME. For write_findings_page.py, the result is in
 $LOG_DIR/checked.NAME.DRIVER.json.
@@ -58,7 +59,7 @@ def run_suite(command: List[str], env: Dict[str, str]) -> SuiteRun:
     return SuiteRun(result.returncode, read_failed(output), output)
 
 
-def run_checked(command: List[str], folder: Path) -> SuiteRun:
+def run_checked(command: List[str], checks: str, folder: Path) -> SuiteRun:
     """In a mount namespace in which each process that loads libibverbs' drivers loads the observers."""
     drivers = folder / "drivers"
     drivers.mkdir()
@@ -74,7 +75,7 @@ def run_checked(command: List[str], folder: Path) -> SuiteRun:
         {
             "COHERDMA_OBSERVERS": str(BUILD / "provider/libcoherdma-check.so"),
             "COHERDMA_CHECK_LOG": str(folder / "check.%p"),
-            "COHERDMA_CHECK_OPTIONS": "protect",
+            "COHERDMA_CHECK_OPTIONS": checks,
             "COHERDMA_CHECK_SUPPRESS": str(suppressions),
         },
     )
@@ -123,12 +124,15 @@ def main() -> int:
     parser.add_argument("driver", choices=("rxe", "siw"))
     parser.add_argument("package")
     parser.add_argument("name")
+    parser.add_argument(
+        "--ownership", dest="checks", action="store_const", const="ownership", default="protect"
+    )
     parser.add_argument("command", nargs="+")
     options = parser.parse_args()
     print("1..2", flush=True)
     bare = run_suite(options.command, {})
     with tempfile.TemporaryDirectory() as folder:
-        checked = run_checked(options.command, Path(folder))
+        checked = run_checked(options.command, options.checks, Path(folder))
         findings = read_findings(Path(folder))
         num_processes = len(list(Path(folder).glob("check.*")))
     problems = compare(bare, checked)
