@@ -59,6 +59,33 @@ class unseen_scope {
     static inline constinit const tsan_runtime *runtime = nullptr;
 };
 
+/// While one exists, this thread, which is in a handler of the checker, is another one for the
+/// sanitizer: it would report each allocation of a thread that handles a signal.
+class handler_scope {
+  public:
+    handler_scope() noexcept {
+        if (runtime_ == nullptr)
+            return;
+        thread_ = runtime_->get_current_fiber();
+        fiber_ = runtime_->create_fiber(0);
+        runtime_->switch_to_fiber(fiber_, NO_SYNC);
+    }
+    ~handler_scope() {
+        if (runtime_ == nullptr)
+            return;
+        runtime_->switch_to_fiber(thread_, NO_SYNC);
+        runtime_->destroy_fiber(fiber_);
+    }
+    handler_scope(const handler_scope &) = delete;
+    handler_scope &operator=(const handler_scope &) = delete;
+
+  private:
+    static constexpr unsigned NO_SYNC = 1;
+
+    const tsan_runtime *const runtime_ = unseen_scope::runtime;
+    void *thread_ = nullptr, *fiber_ = nullptr;
+};
+
 /// Not thread-safe. Called in an unseen_scope.
 class device_threads {
   public:

@@ -24,6 +24,7 @@ process_check *inherited_check = nullptr; ///< of the parent of this process; se
 
 /// Of the page guard.
 bool handle_access(const refused_access &access) noexcept {
+    const handler_scope scope;
     if (!all_registered.overlap(access.addr, access.addr + 1))
         return false;
     // Active: this thread may hold the mutex of the books. nullptr: it is a child of fork().

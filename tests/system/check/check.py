@@ -199,6 +199,8 @@ def describe_finding(finding: Dict[str, Any]) -> str:
 
 def problems_of_end(case: Case, run: Run, variant: str, bare: bool) -> List[str]:
     """How the program should not have ended."""
+    if "signal-unsafe call" in run.output:
+        return [f"{variant}: the thread sanitizer reports a handler of the checker"]
     report = run.sanitizer_report()
     if report and variant == "corrected":
         return [f"corrected: {line}" for line in report.splitlines()[:20]]
