@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <dlfcn.h>
 #include <infiniband/verbs.h>
+#include <pthread.h>
 #include <rdma/rdma_cma.h>
 
 #undef ibv_query_port
@@ -40,6 +41,7 @@ struct driver_functions {
     decltype(verbs_context::query_device_ex) query_device_ex = nullptr;
 };
 std::array<driver_functions, 256> contexts;
+pthread_mutex_t contexts_mutex = PTHREAD_MUTEX_INITIALIZER; ///< two threads do not take one entry
 
 driver_functions *find_driver(const ibv_context *context) noexcept {
     for (driver_functions &each : contexts)
@@ -71,14 +73,18 @@ void hook_context(ibv_context *context) noexcept {
     verbs_context *const extended = context != nullptr ? verbs_get_ctx(context) : nullptr;
     if (extended == nullptr || extended->query_port == query_port)
         return;
-    driver_functions *free_entry = find_driver(context); // of one that was closed
-    if (free_entry == nullptr)
-        free_entry = find_driver(nullptr);
-    if (free_entry == nullptr)
+    pthread_mutex_lock(&contexts_mutex);
+    driver_functions *entry = find_driver(context); // of one that was closed
+    if (entry == nullptr)
+        entry = find_driver(nullptr);
+    if (entry != nullptr) {
+        entry->query_port = extended->query_port;
+        entry->query_device_ex = extended->query_device_ex;
+        entry->context.store(context, std::memory_order_release);
+    }
+    pthread_mutex_unlock(&contexts_mutex);
+    if (entry == nullptr)
         return;
-    free_entry->query_port = extended->query_port;
-    free_entry->query_device_ex = extended->query_device_ex;
-    free_entry->context.store(context, std::memory_order_release);
     if (extended->query_port != nullptr)
         extended->query_port = query_port;
     if (extended->query_device_ex != nullptr)

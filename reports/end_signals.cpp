@@ -88,7 +88,7 @@ void report_before_end_by_signal(void (*report)() noexcept, bool (*is_busy)() no
         if (sigaction(signal, nullptr, &action) != 0 || action.sa_handler != SIG_DFL)
             continue;
         action.sa_handler = report_and_end;
-        action.sa_flags = static_cast<int>(SA_RESETHAND) | SA_RESTART;
+        action.sa_flags = static_cast<int>(SA_RESETHAND) | SA_RESTART | SA_ONSTACK;
         sigaction(signal, &action, nullptr);
     }
 }
