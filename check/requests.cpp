@@ -97,13 +97,24 @@ void end_request(locked_books &locked, const request &completed,
     remove_request(locked.books, completed);
 }
 
-/// A receive of the QP is complete, which the peer has sent after what it has got.
+/// Whether the request names memory that peers may write to.
+bool can_peers_write(process_books &books, const posted_request &request) {
+    constexpr int BY_PEERS = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
+    return std::any_of(request.memory.begin(), request.memory.end(), [&](const auto &named) {
+        const known_mr *const mr = books.find_mr(named.mr);
+        return mr != nullptr && (mr->access & BY_PEERS) != 0;
+    });
+}
+
+/// A receive of the QP is complete, which the peer has sent after what it has got: it may have
+/// written to the source of that before.
 void note_answer(locked_books &locked, known_qp &qp) {
     if (sanitizers *const watcher = locked.process().watcher.get())
         watcher->note_answer(qp, qp.answered_send, qp.last_send);
     if (locked.books.owned.is_started())
         for (auto it = qp.sends.upper_bound(qp.answered_send); it != qp.sends.end(); ++it) {
-            check_source(qp, it->second, locked.results);
+            if (!can_peers_write(locked.books, it->second))
+                check_source(qp, it->second, locked.results);
             if (!is_written(it->second))
                 locked.books.return_memory(it->second);
         }

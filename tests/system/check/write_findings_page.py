@@ -14,9 +14,9 @@ from programs import Explanation, read_explanations
 
 BEGIN = """# Programs that were run under the checker
 
-Programs of Debian that use RDMA, each without the checker and with `coherdma
-check --protect` ([check.md](check.md)), on a device of each driver with
-rdma-core's provider: no program works only without it. The findings are
+Programs and test suites that use RDMA, each without the checker and with
+`coherdma check --protect` ([check.md](check.md)), on a device of each driver
+with rdma-core's provider: no program works only without it. The findings are
 explained in the table below. *Harmless*: the program does not use the data that
 may be wrong.
 
@@ -24,6 +24,7 @@ This page is made by a test, which fails for a finding that it does not explain:
 
 ```
 scripts/softrdma run --driver rxe -- tests/system/check/programs.py rxe --json rxe.json
+scripts/test suite:check_suites # checked.*.json, in the build folder's logs
 tests/system/check/write_findings_page.py *.json >docs/checked-programs.md
 ```
 

@@ -157,6 +157,27 @@ void source_reused_after_answer(const target &target, bool /*corrected*/) {
     wait_success(peer.recv_cq, "the second message's receive");
 }
 
+/// The peer has got the message, and writes to its source before it answers.
+void source_written_by_peer(const target &target, bool /*corrected*/) {
+    loopback link(target, true);
+    const endpoint &local = link.requester, &peer = link.responder;
+    local.post_recv(local.sge(64, 4096));
+    peer.post_recv(peer.sge(64, 4096));
+    std::memset(local.memory, 1, 64);
+    local.post_send(IBV_WR_SEND, local.sge(), peer, unsignaled);
+    wait_success(peer.recv_cq, "the message");
+    std::memset(peer.memory, 2, 64);
+    peer.post_send(IBV_WR_RDMA_WRITE, peer.sge(), local);
+    wait_success(peer.send_cq, "the Write");
+    peer.post_send(IBV_WR_SEND, peer.sge(), local);
+    wait_success(local.recv_cq, "the answer");
+    wait_success(peer.send_cq, "the answer's completion");
+    peer.post_recv(peer.sge(64, 4096));
+    local.post_send(IBV_WR_SEND, local.sge(), peer);
+    wait_success(local.send_cq, "the second message");
+    wait_success(peer.recv_cq, "the second message's receive");
+}
+
 /// Memory of the heap that has not been set, registered.
 struct heap_buffer {
     static constexpr std::uint32_t size = 64;
@@ -397,6 +418,10 @@ constexpr std::array cases{
     corpus_case{.name = "handed_over_by_device", .kind = "none", .run = handed_over_by_device},
     corpus_case{
         .name = "source_reused_after_answer", .kind = "none", .run = source_reused_after_answer},
+    corpus_case{.name = "source_written_by_peer",
+                .kind = "none",
+                .run = source_written_by_peer,
+                .options = "ownership"},
 };
 
 } // namespace
