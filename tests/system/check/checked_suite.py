@@ -6,10 +6,9 @@
 
 Runs as root where a device of the driver exists (in `softrdma run --driver DRIVER`). Prints TAP: COMMAND
 runs without the checker and then with it and --protect, or --ownership, which takes less time, in all verbs
-programs that it starts. The first case
-fails if a test of its TAP output, or the whole command, passes only without the checker; the second one for a
-finding that explanations.csv does not have for NAME. For write_findings_page.py, the result is in
-$LOG_DIR/checked.NAME.DRIVER.json.
+programs that it starts. The first case fails if a test of its TAP output, or the whole command, passes only
+without the checker, or if none passes without it; the second one for a finding that explanations.csv does not
+have for NAME. For write_findings_page.py, the result is in $LOG_DIR/checked.NAME.DRIVER.json.
 """
 
 import argparse
@@ -21,29 +20,31 @@ import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple, Set
+from typing import Dict, List, NamedTuple, Set
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "provider/battery"))
 
 from battery import package_version  # noqa: E402
-from programs import describe, read_explanations, read_findings  # noqa: E402
+from programs import find_unexplained, read_explanations, read_findings  # noqa: E402
 from run_pair import BUILD  # noqa: E402
 
 LOADED_DRIVERS = "/etc/libibverbs.d"  # also of programs for which a suite sets RDMAV_DRIVERS
 MAX_LINES = 40  # of the output of a test
 NOT_OK_LINES = rf"^not ok .*(?:\n#.*){{,{MAX_LINES}}}"
-MAX_STACKS = 3  # of the findings of one kind that are shown
 
 
 class SuiteRun(NamedTuple):
     status: int
-    failed: Set[str]  # names of tests
+    passed: Set[str]  # numbers and names of tests that were not skipped
+    failed: Set[str]
     output: str
 
 
-def read_failed(output: str) -> Set[str]:
-    return set(re.findall(r"^not ok \d+ (?:- )?(.*?)(?: in \d+ms)?$", output, re.MULTILINE))
+def read_tests(output: str, result: str) -> Set[str]:
+    """The tests with this result, "ok" or "not ok", in the output, which may be no TAP."""
+    tests = re.findall(rf"^{result} (\d+ .*?)(?: in \d+ms)?$", output, re.MULTILINE)
+    return {test for test in tests if not re.search("# *skip", test, re.IGNORECASE)}
 
 
 def run_suite(command: List[str], env: Dict[str, str]) -> SuiteRun:
@@ -56,7 +57,8 @@ def run_suite(command: List[str], env: Dict[str, str]) -> SuiteRun:
         check=False,
     )
     output = result.stdout.decode(errors="replace")
-    return SuiteRun(result.returncode, read_failed(output), output)
+    passed, failed = (read_tests(output, each) for each in ("ok", "not ok"))
+    return SuiteRun(result.returncode, passed, failed, output)
 
 
 def run_checked(command: List[str], checks: str, folder: Path) -> SuiteRun:
@@ -89,32 +91,19 @@ def print_case(number: int, name: str, problems: List[str]) -> None:
 
 
 def compare(bare: SuiteRun, checked: SuiteRun) -> List[str]:
-    problems = [f"fails only with the checker: {name}" for name in checked.failed - bare.failed]
-    if checked.status != 0 and bare.status == 0 and not problems:
-        problems.append(f"ends with status {checked.status} with the checker")
+    problems = [
+        f"passes only without the checker: {name}" for name in sorted(bare.passed - checked.passed)
+    ]
+    if bare.status != 0 and not bare.passed:
+        problems.append(f"nothing passes without the checker: it ends with status {bare.status}")
+    if checked.status not in (0, bare.status):
+        problems.append(f"ends with status {checked.status}, and {bare.status} without the checker")
     return problems + (
         re.findall(NOT_OK_LINES, checked.output, re.MULTILINE)
         or checked.output.splitlines()[-MAX_LINES:]
         if problems
         else []
     )
-
-
-def find_unexplained(name: str, findings: List[Dict[str, Any]]) -> List[str]:
-    known = [each.kind for each in read_explanations() if re.search(each.program, name)]
-    problems = []
-    shown: Counter[str] = Counter()
-    for finding in findings:
-        if finding["kind"] in known:
-            continue
-        problems.append(describe(finding))
-        shown[finding["kind"]] += 1
-        if shown[finding["kind"]] <= MAX_STACKS:
-            problems += [
-                f"  {event['description']}: {' < '.join(event['stack'])}"
-                for event in finding["events"]
-            ]
-    return problems
 
 
 def main() -> int:
@@ -141,11 +130,10 @@ def main() -> int:
     print_case(
         1, f"{options.driver}: {options.name} works with the checker as without it", problems
     )
-    unexplained = find_unexplained(options.name, findings)
+    unexplained = find_unexplained(options.name, findings, read_explanations())
     print_case(2, f"{options.driver}: each finding in {options.name} is explained", unexplained)
-    print(
-        f"# {num_processes} processes; failed without the checker: {sorted(bare.failed) or 'none'}"
-    )
+    print(f"# {len(bare.passed)} tests pass without the checker, {num_processes} processes")
+    print(f"# failed without the checker: {sorted(bare.failed) or 'none'}")
     kinds = Counter(finding["kind"] for finding in findings)
     print(f"# findings: {dict(kinds) or 'none'}")
     if "LOG_DIR" in os.environ:

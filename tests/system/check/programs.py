@@ -83,14 +83,14 @@ def describe(finding: Dict[str, Any]) -> str:
     return f"{finding['kind']}: {finding['title']}, in {function}"
 
 
-def find_problems(row: Row, entry: Dict[str, Any], known: List[Explanation]) -> List[str]:
+def find_unexplained(
+    name: str, findings: List[Dict[str, Any]], known: List[Explanation]
+) -> List[str]:
+    """Descriptions of the findings in this program, or suite, that have no explanation."""
     problems = []
-    if entry["checked"] and not entry["bare"]:
-        problems.append(f"works only without the checker: {entry['checked']}")
-        problems += entry["output"].splitlines()[-20:]
-    for finding in entry["findings"]:
+    for finding in findings:
         if not any(
-            each.kind == finding["kind"] and re.search(each.program, row.name) for each in known
+            each.kind == finding["kind"] and re.search(each.program, name) for each in known
         ):
             problems.append(describe(finding))
             problems += [
@@ -98,6 +98,14 @@ def find_problems(row: Row, entry: Dict[str, Any], known: List[Explanation]) -> 
                 for event in finding["events"]
             ]
     return problems
+
+
+def find_problems(row: Row, entry: Dict[str, Any], known: List[Explanation]) -> List[str]:
+    problems = []
+    if entry["checked"] and not entry["bare"]:
+        problems.append(f"works only without the checker: {entry['checked']}")
+        problems += entry["output"].splitlines()[-20:]
+    return problems + find_unexplained(row.name, entry["findings"], known)
 
 
 def main() -> int:

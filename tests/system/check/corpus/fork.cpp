@@ -93,7 +93,7 @@ void child_opens_device(const target &target, bool) {
     side.local.post_recv();
 }
 
-/// Correct: the process has one thread, and its child another one.
+/// Correct: the process has one thread, and its child starts a second one.
 void child_has_thread(const target &target, bool) {
     unconnected side(target);
     side.local.post_recv();
