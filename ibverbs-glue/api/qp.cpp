@@ -36,6 +36,22 @@ namespace {
 
 constexpr std::uint32_t WORD_SIZE = 8; // of an atomic write, in bytes
 
+/// Sets result to the QP with native operations, or to nullptr if the device has none. An errno:
+/// the device could not be asked. ibv_qp_to_qp_ex() must not be called for others: a driver without
+/// ibv_wr_* (rdma-core's siw) has smaller QPs, and it reads behind them.
+int find_qp_ex(ibv_qp *ibqp, ibv_qp_ex *&result) noexcept {
+    constexpr std::uint64_t FLUSH_GLOBAL = std::uint64_t{1} << 38,
+                            FLUSH_PERSISTENT = std::uint64_t{1} << 39,
+                            ATOMIC_WRITE = std::uint64_t{1} << 40; // older headers lack them
+    ibv_device_attr_ex attr = {};
+    if (const int error = ibv_query_device_ex(ibqp->context, nullptr, &attr))
+        return error;
+    const bool has_native_operations =
+        (attr.device_cap_flags_ex & (FLUSH_GLOBAL | FLUSH_PERSISTENT | ATOMIC_WRITE)) != 0;
+    result = has_native_operations ? ibv_qp_to_qp_ex(ibqp) : nullptr;
+    return 0;
+}
+
 bool has_wr_atomic_write(const ibv_qp_ex *qp) noexcept {
     return qp != nullptr && qp->wr_atomic_write != nullptr;
 }
@@ -188,7 +204,11 @@ coherdma_qp *coherdma_open_qp(ibv_qp *ibqp) {
         return nullptr;
     }
     qp->ibqp = ibqp;
-    qp->ibqp_ex = ibv_qp_to_qp_ex(ibqp);
+    if (const int error = find_qp_ex(ibqp, qp->ibqp_ex)) {
+        delete qp;
+        errno = fail(error, "cannot query the device: %s", strerrordesc_np(error));
+        return nullptr;
+    }
     determine_atomic_write_methods(*qp);
     qp->flush_method =
         has_wr_flush(qp->ibqp_ex) ? COHERDMA_METHOD_NATIVE : COHERDMA_METHOD_RDMA_READ;

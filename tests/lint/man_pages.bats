@@ -46,7 +46,7 @@ page_names() { in_order names "${pages[@]}" | cut -d ' ' -f 2; }
     local others=' access(2) apt.conf(5) dlopen(3) dlsym(3) gdb(1) ping(8) printf(3) syslog(3) epoll(7) getrlimit(2) mmap(2) open(2) poll(2) select(2)'
     others+=' shmat(2) socket(2) ibv_devinfo(1) ibv_get_device_list(3) ibv_import_device(3) rdma(8) rping(1)'
     others+=' ibv_advise_mr(3) ibv_create_cq_ex(3) ibv_create_qp_ex(3) ibv_poll_cq(3) ibv_post_send(3)'
-    others+=' ibv_query_port(3) ibv_req_notify_cq(3) ibv_wr_start(3) '
+    others+=' ibv_query_device_ex(3) ibv_query_port(3) ibv_req_notify_cq(3) ibv_wr_start(3) '
     page_names >"$BATS_TEST_TMPDIR/names"
     say references "${pages[@]}" | while read -r page name section; do
         grep -qxF "$name.$section" "$BATS_TEST_TMPDIR/names" || [[ $others == *" $name($section) "* ]] ||

@@ -16,7 +16,10 @@
 
 namespace {
 
-ibv_context context = {};
+verbs_context device = {};
+ibv_context &context = device.context;
+std::uint64_t device_cap_flags_ex = 0;
+int query_error = 0;
 ibv_qp_ex fake_qp = {};
 bool has_qp_ex = true;
 std::uint32_t max_inline_data = 8;
@@ -75,7 +78,22 @@ int post_send(ibv_qp *, ibv_send_wr *wr, ibv_send_wr **) {
     return 0;
 }
 
+int query_device_ex(ibv_context *, const ibv_query_device_ex_input *, ibv_device_attr_ex *attr,
+                    std::size_t) {
+    attr->device_cap_flags_ex = device_cap_flags_ex;
+    return query_error;
+}
+
+constexpr std::uint64_t FLUSH_GLOBAL = std::uint64_t{1} << 38,
+                        ATOMIC_WRITE = std::uint64_t{1} << 40;
+
 int reset_fake_qp(void **) {
+    device = {};
+    device.sz = sizeof device;
+    device.query_device_ex = query_device_ex;
+    context.abi_compat = __VERBS_ABI_IS_EXTENDED;
+    device_cap_flags_ex = ATOMIC_WRITE | FLUSH_GLOBAL;
+    query_error = 0;
     fake_qp = {};
     fake_qp.qp_base.context = &context;
     fake_qp.qp_base.qp_type = IBV_QPT_RC;
@@ -286,6 +304,24 @@ void native_flush_posts_one_wr(void **) {
 #endif
 }
 
+// Its driver may have QPs that ibv_qp_to_qp_ex() reads behind.
+void qp_of_device_without_native_operations_is_not_extended(void **) {
+    coherdma_qp *qp;
+    device_cap_flags_ex = 0;
+    const coherdma_qp_attr attr = open_qp(qp);
+    assert_int_equal(attr.atomic_write, COHERDMA_METHOD_INLINE_WRITE);
+    assert_int_equal(attr.flush, COHERDMA_METHOD_RDMA_READ);
+    coherdma_close_qp(qp);
+}
+
+void qp_of_device_that_cannot_be_queried_is_not_opened(void **) {
+    query_error = EIO;
+    errno = 0;
+    assert_null(coherdma_open_qp(&fake_qp.qp_base));
+    assert_int_equal(errno, EIO);
+    assert_string_equal(coherdma_error(), "cannot query the device: Input/output error");
+}
+
 } // namespace
 
 extern "C" {
@@ -307,6 +343,9 @@ int main() {
     const CMUnitTest tests[] = {
         cmocka_unit_test_setup(native_atomic_write_posts_one_wr, reset_fake_qp),
         cmocka_unit_test_setup(qp_without_atomic_write_uses_inline, reset_fake_qp),
+        cmocka_unit_test_setup(qp_of_device_without_native_operations_is_not_extended,
+                               reset_fake_qp),
+        cmocka_unit_test_setup(qp_of_device_that_cannot_be_queried_is_not_opened, reset_fake_qp),
         cmocka_unit_test_setup(other_methods_post_one_send_wr, reset_fake_qp),
         cmocka_unit_test_setup(never_torn_write_is_no_inline_write, reset_fake_qp),
         cmocka_unit_test_setup(flush_rejects_never_torn, reset_fake_qp),
