@@ -45,6 +45,8 @@ class channel {
     enum class side { CLIENT, SERVER };
     channel(side, const dat::adapter &ia, DAT_PZ_HANDLE pz, DAT_EVD_HANDLE dto_evd,
             DAT_EVD_HANDLE conn_evd, std::size_t size, std::uint64_t number);
+    channel(const channel &) = delete; // it points to buffers of its own
+    channel &operator=(const channel &) = delete;
 
     DAT_EP_HANDLE ep() const { return ep_.get(); }
     /// The buffer that has the received data, which the server also sends back; and the client's

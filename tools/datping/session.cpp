@@ -38,10 +38,12 @@ void session::reset_deadline() {
     deadline_ = clock::now() + timeout_;
 }
 
-/// A reply may be posted from this event on; on iWARP the client's message can be there already.
+/// A reply may be posted from this event on; on iWARP the client's message can be there already. A
+/// client that was disconnected before the event keeps its deadline.
 void session::handle_established() {
-    if (state_ == state::ACCEPTED)
-        state_ = state::CONNECTED;
+    if (state_ != state::ACCEPTED)
+        return;
+    state_ = state::CONNECTED;
     reset_deadline();
     if (const auto length = std::exchange(early_length_, {}))
         handle_message(*length);
