@@ -124,8 +124,10 @@ std::string format_time(const history_line &line, std::optional<double> &previou
         return " <span class=time>" + escape_html(line.note) + "</span>";
     if (!line.time)
         return "";
-    const std::string text = previous ? format_duration(*line.time - *previous) + " later"
-                                      : fmt::format("at {:.6f} s", *line.time);
+    // The counters of two CPUs may differ by more than has passed.
+    const std::string text = previous
+                                 ? format_duration(std::max(*line.time - *previous, 0.0)) + " later"
+                                 : fmt::format("at {:.6f} s", *line.time);
     previous = line.time;
     return " <span class=time>" + text + "</span>";
 }

@@ -49,24 +49,28 @@ void check_call(const json &call) {
         std::ignore = call.at("line").get<int>();
 }
 
+const json::array_t &array_of(const json &object, const char *member) {
+    return object.at(member).get_ref<const json::array_t &>();
+}
+
 /// Throws if a member that the reports use is missing or of another type.
 void check_finding(const json &finding) {
     for (const char *member : {"kind", "level", "device", "title", "why", "fix", "suppression"})
         check_text(finding.at(member));
     if (const json &place = finding.at("place"); !place.is_null()) {
         check_call(place);
-        for (const json &line : place.at("source")) {
+        for (const json &line : array_of(place, "source")) {
             std::ignore = line.at("line").get<int>();
             check_text(line.at("text"));
         }
     }
-    for (const json &event : finding.at("events")) {
+    for (const json &event : array_of(finding, "events")) {
         check_text(event.at("description"));
         check_text(event.value("posted", json()), true);
         if (const json time = event.value("time", json()); !time.is_null())
             std::ignore = time.get<double>();
         check_call(event);
-        for (const json &frame : event.at("stack"))
+        for (const json &frame : array_of(event, "stack"))
             check_text(frame);
     }
     std::ignore = finding.at("repeated").get<std::size_t>();

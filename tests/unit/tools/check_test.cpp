@@ -86,8 +86,9 @@ void invalid_log_line_is_incomplete(void **) {
         if (member != "place_number") // that of one that is missing is 0
             lines.push_back(missing.dump());
     }
-    for (const char *pointer : {"/place/source/0/line", "/place/source/0/text", "/place/file",
-                                "/events/0/stack/0", "/events/0/description", "/events/1/line"}) {
+    for (const char *pointer :
+         {"/place/source/0/line", "/place/source/0/text", "/place/file", "/place/source",
+          "/events/0/stack", "/events/0/stack/0", "/events/0/description", "/events/1/line"}) {
         json invalid = finding;
         invalid[json::json_pointer(pointer)] = json::object();
         lines.push_back(invalid.dump());
