@@ -26,7 +26,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "provider/battery"))
 
 from battery import package_version  # noqa: E402
-from programs import find_unexplained, read_explanations, read_findings  # noqa: E402
+from programs import find_unexplained, read_explanations, read_logs  # noqa: E402
 from run_pair import BUILD  # noqa: E402
 
 LOADED_DRIVERS = "/etc/libibverbs.d"  # also of programs for which a suite sets RDMAV_DRIVERS
@@ -122,19 +122,19 @@ def main() -> int:
     bare = run_suite(options.command, {})
     with tempfile.TemporaryDirectory() as folder:
         checked = run_checked(options.command, options.checks, Path(folder))
-        findings = read_findings(Path(folder))
-        num_processes = len(list(Path(folder).glob("check.*")))
+        logs = read_logs(Path(folder))
     problems = compare(bare, checked)
-    if num_processes == 0:
+    if logs.num_processes == 0:
         problems.append("the checker was in no process")
     print_case(
         1, f"{options.driver}: {options.name} works with the checker as without it", problems
     )
-    unexplained = find_unexplained(options.name, findings, read_explanations())
+    unexplained = find_unexplained(options.name, logs.findings, read_explanations())
     print_case(2, f"{options.driver}: each finding in {options.name} is explained", unexplained)
-    print(f"# {len(bare.passed)} tests pass without the checker, {num_processes} processes")
+    print(f"# {len(bare.passed)} tests pass without the checker")
+    print(f"# {logs.num_processes} processes, {logs.num_ended} with a summary")
     print(f"# failed without the checker: {sorted(bare.failed) or 'none'}")
-    kinds = Counter(finding["kind"] for finding in findings)
+    kinds = Counter(finding["kind"] for finding in logs.findings)
     print(f"# findings: {dict(kinds) or 'none'}")
     if "LOG_DIR" in os.environ:
         row = {

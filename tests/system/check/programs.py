@@ -7,7 +7,8 @@
 Runs where a device of the driver exists (in `softrdma run --driver DRIVER`). Prints TAP, a case for each
 row of the provider's battery: it runs without the checker and then with it and --protect, over the
 stock provider or with --ours over coherdma's. A case fails if the program works only without the checker,
-and for a finding that explanations.csv does not have.
+if the checker's log of a process does not end with its summary, and for a finding that explanations.csv
+does not have.
 """
 
 import argparse
@@ -45,13 +46,23 @@ def read_explanations() -> List[Explanation]:
         return [Explanation(**row) for row in csv.DictReader(file)]
 
 
-def read_findings(folder: Path) -> List[Dict[str, Any]]:
+class Logs(NamedTuple):
     """Of all processes of a run."""
-    findings = []
-    for path in sorted(folder.glob("check.*")):
+
+    findings: List[Dict[str, Any]]
+    num_processes: int
+    num_ended: int  # whose log ends with a summary: the others were killed, or have crashed
+
+
+def read_logs(folder: Path) -> Logs:
+    findings, num_processes, num_ended = [], 0, 0
+    for path in folder.glob("check.*"):
         with open(path, encoding="utf-8") as file:
-            findings += [each for each in map(json.loads, file) if "kind" in each]
-    return findings
+            records = [json.loads(line) for line in file]
+        findings += [each for each in records if "kind" in each]
+        num_processes += 1
+        num_ended += bool(records) and "summary" in records[-1]
+    return Logs(findings, num_processes, num_ended)
 
 
 def run_checked(row: Row, plugin: str, folder: Path) -> Result:
@@ -72,7 +83,7 @@ def run_row(row: Row, plugin: str) -> Dict[str, Any]:
         with tempfile.TemporaryDirectory() as folder:
             result = run_checked(row, plugin, Path(folder))
             entry["checked"], entry["output"] = result.reason, result.output
-            entry["findings"] = read_findings(Path(folder))
+            entry["logs"] = read_logs(Path(folder))
         if not entry["checked"] or entry["bare"]:
             break
     return entry
@@ -105,7 +116,11 @@ def find_problems(row: Row, entry: Dict[str, Any], known: List[Explanation]) -> 
     if entry["checked"] and not entry["bare"]:
         problems.append(f"works only without the checker: {entry['checked']}")
         problems += entry["output"].splitlines()[-20:]
-    return problems + find_unexplained(row.name, entry["findings"], known)
+    logs = entry["logs"]
+    num_killed = 1 if row.daemon else 0
+    if not entry["checked"] and logs.num_processes - logs.num_ended > num_killed:
+        problems.append(f"{logs.num_ended} of {logs.num_processes} logs have a summary")
+    return problems + find_unexplained(row.name, logs.findings, known)
 
 
 def main() -> int:
@@ -139,7 +154,7 @@ def main() -> int:
         for problem in problems:
             print(f"# {problem}")
         sys.stdout.flush()
-        kinds = sorted({finding["kind"] for finding in entry["findings"]})
+        kinds = sorted({finding["kind"] for finding in entry["logs"].findings})
         works = {each: not entry[each] for each in ("bare", "checked")}
         table.append({"package": row.package, "name": row.name, **works, "kinds": kinds})
     if options.json:
