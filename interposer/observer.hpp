@@ -11,6 +11,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <infiniband/verbs.h>
 #include <span>
@@ -121,6 +122,12 @@ class observer {
     /// It has succeeded.
     virtual void on_modify_qp(ibv_qp &, const ibv_qp_attr &, int mask) { static_cast<void>(mask); }
 
+    /// How long the driver is to get the sends of a QP after the program has posted them; 0: at
+    /// once. Asked once, when the QP is created. Of several observers, the longest counts.
+    virtual std::chrono::microseconds delay_of_sends(const object &qp) {
+        return static_cast<void>(qp), std::chrono::microseconds{};
+    }
+
     /// wr: a copy that the driver will get, without its wr_id and next. sg_list is the program's
     /// array: to change an SGE, set it to another that lives until on_post() or on_refuse(). What
     /// ibv_wr_set_inline_data() sets cannot be changed.
@@ -190,6 +197,6 @@ class observer {
 /// header. nullptr: nothing is to be observed. The module's soname is its file's name: a copy of a
 /// module that is loaded is not loaded.
 using make_observer_function = observer *();
-inline constexpr const char *MAKE_OBSERVER_NAME = "coherdma_make_observer_5";
+inline constexpr const char *MAKE_OBSERVER_NAME = "coherdma_make_observer_6";
 
 } // namespace coherdma::interposer
