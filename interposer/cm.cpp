@@ -17,6 +17,7 @@ struct librdmacm_functions {
     decltype(rdma_create_ep) *create_ep;
     decltype(rdma_destroy_id) *destroy_id;
     decltype(rdma_destroy_ep) *destroy_ep;
+    decltype(rdma_disconnect) *disconnect;
     decltype(rdma_get_cm_event) *get_cm_event;
     decltype(rdma_get_request) *get_request;
 };
@@ -30,6 +31,7 @@ const librdmacm_functions &librdmacm() noexcept {
         symbols.find(result.create_ep, "rdma_create_ep", "RDMACM_1.0");
         symbols.find(result.destroy_id, "rdma_destroy_id", "RDMACM_1.0");
         symbols.find(result.destroy_ep, "rdma_destroy_ep", "RDMACM_1.0");
+        symbols.find(result.disconnect, "rdma_disconnect", "RDMACM_1.0");
         symbols.find(result.get_cm_event, "rdma_get_cm_event", "RDMACM_1.0");
         symbols.find(result.get_request, "rdma_get_request", "RDMACM_1.0");
         return result;
@@ -82,12 +84,22 @@ int rdma_get_request(rdma_cm_id *listener, rdma_cm_id **id) {
     return result;
 }
 
+/// The QP need not be one that librdmacm knows.
+int rdma_disconnect(rdma_cm_id *id) {
+    held_posts::release_all(id->verbs);
+    return librdmacm().disconnect(id);
+}
+
 int rdma_destroy_id(rdma_cm_id *id) {
-    return destroy_object(id, [=] { return librdmacm().destroy_id(id); });
+    return destroy_object(id, [=] {
+        held_posts::release_all(id->verbs);
+        return librdmacm().destroy_id(id);
+    });
 }
 
 void rdma_destroy_ep(rdma_cm_id *id) {
     destroy_object(id, [=] {
+        held_posts::release_all(id->verbs);
         librdmacm().destroy_ep(id);
         return 0;
     });

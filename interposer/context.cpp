@@ -76,7 +76,12 @@ ibv_context *ibv_import_device(int cmd_fd) {
 int ibv_close_device(ibv_context *context) {
     int error;
     destroy(
-        tables().contexts, context, [=] { return libibverbs().close_device(context); }, error);
+        tables().contexts, context,
+        [=] {
+            held_posts::release_all(context);
+            return libibverbs().close_device(context);
+        },
+        error);
     return error;
 }
 

@@ -145,7 +145,10 @@ ibv_mw *alloc_mw(ibv_pd *pd, ibv_mw_type type) {
 
 int dealloc_mw(ibv_mw *mw) {
     const auto driver_dealloc_mw = context_of(mw->context).driver_ops.dealloc_mw;
-    return destroy_object(mw, [=] { return driver_dealloc_mw(mw); });
+    return destroy_object(mw, [=] {
+        held_posts::release_all(mw->context);
+        return driver_dealloc_mw(mw);
+    });
 }
 
 } // namespace
@@ -256,6 +259,7 @@ ibv_mr *ibv_import_mr(ibv_pd *pd, std::uint32_t handle) {
 
 int ibv_rereg_mr(ibv_mr *mr, int flags, ibv_pd *pd, void *addr, std::size_t length, int access) {
     const auto rereg = [=] {
+        held_posts::release_all(mr->context);
         return libibverbs().rereg_mr(mr, flags, pd, addr, length, access);
     };
     const object_record *const record = tables().others.find(mr);
@@ -278,11 +282,15 @@ int ibv_rereg_mr(ibv_mr *mr, int flags, ibv_pd *pd, void *addr, std::size_t leng
 int ibv_dereg_mr(ibv_mr *mr) {
     if (tables().others.find(mr) == nullptr && is_refused(object_kind::MR, mr, "ibv_dereg_mr"))
         return EINVAL;
-    return destroy_object(mr, [=] { return libibverbs().dereg_mr(mr); });
+    return destroy_object(mr, [=] {
+        held_posts::release_all(mr->context);
+        return libibverbs().dereg_mr(mr);
+    });
 }
 
 void ibv_unimport_mr(ibv_mr *mr) {
     destroy_object(mr, [=] {
+        held_posts::release_all(mr->context);
         libibverbs().unimport_mr(mr);
         return 0;
     });
@@ -298,7 +306,10 @@ ibv_ah *ibv_create_ah_from_wc(ibv_pd *pd, ibv_wc *wc, ibv_grh *grh, std::uint8_t
 }
 
 int ibv_destroy_ah(ibv_ah *ah) {
-    return destroy_object(ah, [=] { return libibverbs().destroy_ah(ah); });
+    return destroy_object(ah, [=] {
+        held_posts::release_all(ah->context);
+        return libibverbs().destroy_ah(ah);
+    });
 }
 
 } // extern "C"

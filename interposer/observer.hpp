@@ -123,7 +123,8 @@ class observer {
     virtual void on_modify_qp(ibv_qp &, const ibv_qp_attr &, int mask) { static_cast<void>(mask); }
 
     /// How long the driver is to get the sends of a QP after the program has posted them; 0: at
-    /// once. Asked once, when the QP is created. Of several observers, the longest counts.
+    /// once. Asked once, before on_create(). Of several observers, the longest counts. Not of
+    /// QPs that are single-threaded, and what is not surely accepted reaches the driver at once.
     virtual std::chrono::microseconds delay_of_sends(const object &qp) {
         return static_cast<void>(qp), std::chrono::microseconds{};
     }
@@ -136,7 +137,8 @@ class observer {
     /// The driver accepted the request. Its completion may have come before. wr: as it was posted;
     /// of ibv_bind_mw(), with the new rkey.
     virtual void on_post(const request &, const ibv_send_wr &) {}
-    /// The driver refused the request.
+    /// The driver refused the request: of one that was held back, after on_post(), and the program
+    /// does not learn of it.
     virtual void on_refuse(const request &) {}
     /// The program discarded it by ibv_wr_abort().
     virtual void on_abort(const request &aborted) { on_refuse(aborted); }

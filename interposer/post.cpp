@@ -43,6 +43,25 @@ class posted_list {
         events.notify(before, last.posted, last.copy);
     }
 
+    /// The driver gets the WRs later. False: they cannot be held, and nothing has happened.
+    bool hold(held_posts &held, const object_record &owner) try {
+        std::vector<held_wr> held_wrs;
+        held_wrs.reserve(wrs_.size());
+        for (const posted_wr &added : wrs_) {
+            if (!held.is_accepted(added.copy))
+                return false;
+            held_wrs.emplace_back(added.posted, added.copy);
+        }
+        if (!held.hold(std::move(held_wrs), *queue_))
+            return false;
+        const delivery events(owner);
+        for (const posted_wr &added : wrs_)
+            events.notify(&observer::on_post, added.posted, added.copy);
+        return true;
+    } catch (const std::bad_alloc &) {
+        return false;
+    }
+
     /// Calls the driver's function, post(first copy, &bad copy), and sets *bad_wr as it does.
     template <class function>
     int post(function call_driver, const object_record &owner, wr_type **bad_wr) {
@@ -118,6 +137,9 @@ int post_send(ibv_qp *qp, ibv_send_wr *wrs, ibv_send_wr **bad_wr) try {
         for (ibv_send_wr *wr = wrs; wr != nullptr; wr = wr->next)
             list.add(*wr, make_send(*record, *wr), events, &observer::before_send);
     }
+    if (record->held != nullptr && list.hold(*record->held, *record))
+        return 0;
+    const direct_use direct(record->held);
     return list.post([=](ibv_send_wr *copies,
                          ibv_send_wr **bad_copy) { return driver_post_send(qp, copies, bad_copy); },
                      *record, bad_wr);
@@ -189,6 +211,7 @@ int bind_mw(ibv_qp *qp, ibv_mw *mw, ibv_mw_bind *bind) {
         return driver_bind_mw(qp, mw, bind);
     }
     const use_scope use(record, "ibv_bind_mw");
+    const direct_use direct(record->held);
     ibv_send_wr wr = {};
     wr.wr_id = bind->wr_id;
     wr.opcode = IBV_WR_BIND_MW;

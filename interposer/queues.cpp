@@ -4,6 +4,7 @@
 
 #include "calls.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <new>
@@ -94,8 +95,28 @@ void take_queues(qp_record &record, bool has_srq) noexcept {
     record.receives = record.recv_cq_number != 0 && !has_srq ? request_queue::take() : nullptr;
 }
 
-/// send_ops_flags: which ibv_wr_* functions the program asked for; 0: none.
-ibv_qp *added_qp(ibv_qp *qp, ibv_context *context, bool is_sig_all, std::uint64_t send_ops_flags) {
+/// nullptr: no observer asks for it, or the QP's sends cannot be held. cap: nullptr: it is not
+/// known.
+std::shared_ptr<held_posts> make_held_posts(const qp_record &record, ibv_qp &qp,
+                                            const ibv_qp_cap *cap) {
+    // A QP without books: it is not known how many requests it has. Single-threaded: the driver may
+    // take no lock when it posts.
+    if (cap == nullptr || record.sends == nullptr || record.info.is_single_threaded)
+        return nullptr;
+    std::chrono::microseconds delay{};
+    for (observer *const asked : record.observers) {
+        const unobserved_scope scope;
+        delay = std::max(delay, asked->delay_of_sends(record.info));
+    }
+    return delay.count() > 0 ? held_posts::create(qp, *cap, record.context->driver_ops.post_send,
+                                                  record.observers, delay)
+                             : nullptr;
+}
+
+/// send_ops_flags: which ibv_wr_* functions the program asked for; 0: none. cap: as the driver has
+/// returned it; nullptr: it has not.
+ibv_qp *added_qp(ibv_qp *qp, ibv_context *context, bool is_sig_all, std::uint64_t send_ops_flags,
+                 const ibv_qp_cap *cap) {
     auto record = make_record<qp_record>(object_kind::QP, qp, context);
     if (record == nullptr)
         return qp;
@@ -105,6 +126,7 @@ ibv_qp *added_qp(ibv_qp *qp, ibv_context *context, bool is_sig_all, std::uint64_
     record->recv_cq_number = number_of(qp->recv_cq);
     record->send_ops_flags = send_ops_flags;
     take_queues(*record, qp->srq != nullptr);
+    record->held = make_held_posts(*record, *qp, cap);
     ibv_qp_ex *const qp_ex = send_ops_flags != 0 ? libibverbs().qp_to_qp_ex(qp) : nullptr;
     if (qp_ex != nullptr)
         record->driver_ex.reset(new (std::nothrow) driver_wr_functions);
@@ -120,12 +142,13 @@ ibv_qp *create_qp_ex(ibv_context *context, ibv_qp_init_attr_ex *attr) {
     const bool is_sig_all = attr->sq_sig_all != 0;
     const std::uint64_t send_ops_flags =
         (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0 ? attr->send_ops_flags : 0;
-    return added_qp(context_of(context).driver_ex.create_qp_ex(context, attr), context, is_sig_all,
-                    send_ops_flags);
+    ibv_qp *const qp = context_of(context).driver_ex.create_qp_ex(context, attr);
+    return added_qp(qp, context, is_sig_all, send_ops_flags, &attr->cap);
 }
 
 ibv_qp *open_qp(ibv_context *context, ibv_qp_open_attr *attr) {
-    return added_qp(context_of(context).driver_ex.open_qp(context, attr), context, false, 0);
+    return added_qp(context_of(context).driver_ex.open_qp(context, attr), context, false, 0,
+                    nullptr);
 }
 
 /// Of a QP that no function of libibverbs created: mlx5dv_create_qp(). Its driver may have setters
@@ -140,6 +163,12 @@ void say_unobserved(const ibv_qp &qp) {
                  "coherdma: %s: requests of QPs that this program creates by functions of the "
                  "driver are not observed\n",
                  qp.context->device->name);
+}
+
+/// What is held of the QP; nullptr: nothing can be.
+std::shared_ptr<held_posts> find_held(const ibv_qp *qp) noexcept {
+    const qp_record *const record = tables().qps.find(qp);
+    return is_observed(record) ? record->held : nullptr;
 }
 
 void drop_requests(const qp_record &record) noexcept {
@@ -212,7 +241,8 @@ int ibv_destroy_srq(ibv_srq *srq) {
 
 ibv_qp *ibv_create_qp(ibv_pd *pd, ibv_qp_init_attr *attr) {
     const bool is_sig_all = attr->sq_sig_all != 0; // the call may change attr
-    return added_qp(libibverbs().create_qp(pd, attr), pd->context, is_sig_all, 0);
+    ibv_qp *const qp = libibverbs().create_qp(pd, attr);
+    return added_qp(qp, pd->context, is_sig_all, 0, &attr->cap);
 }
 
 int ibv_modify_qp(ibv_qp *qp, ibv_qp_attr *attr, int mask) {
@@ -220,6 +250,7 @@ int ibv_modify_qp(ibv_qp *qp, ibv_qp_attr *attr, int mask) {
         return EINVAL;
     if (const qp_record *const known = tables().qps.find(qp); is_observed(known))
         notify(*known, &observer::before_modify_qp, *qp, std::as_const(*attr), mask);
+    const direct_use direct(find_held(qp));
     const int error = libibverbs().modify_qp(qp, attr, mask);
     qp_record *record = tables().qps.find(qp);
     if (record != nullptr && record->is_being_destroyed)
@@ -248,6 +279,7 @@ int ibv_destroy_qp(ibv_qp *qp) {
     if (tables().qps.find(qp) == nullptr && is_refused(object_kind::QP, qp, "ibv_destroy_qp"))
         return EINVAL;
     int error;
+    const direct_use direct(find_held(qp));
     if (const auto record = destroy(
             tables().qps, qp, [=] { return libibverbs().destroy_qp(qp); }, error))
         drop_requests(*record);

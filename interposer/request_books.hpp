@@ -58,6 +58,11 @@ class request_queue {
     void end_post(std::uint64_t post_number) noexcept;
     /// The driver refused the request.
     void cancel(request_token) noexcept;
+    /// Requests that are posted, or added, and not complete.
+    std::size_t num_used() noexcept {
+        const std::lock_guard guard(mutex_);
+        return num_used_;
+    }
 
     struct completed_request {
         request completed;

@@ -308,10 +308,17 @@ void wr_set_inline_data_list(ibv_qp_ex *qp, std::size_t num_buf, const ibv_data_
     });
 }
 
+/// A child of fork() inherits what its parent holds, and leaves it alone.
+bool holds_sends(const qp_record &record) noexcept {
+    return record.held != nullptr && is_observed(&record);
+}
+
 void wr_start(ibv_qp_ex *qp) {
     qp_record &record = record_of(qp);
     note_unobserved_use(&record, "ibv_wr_start");
     begin_use(record, "ibv_wr_start");
+    if (holds_sends(record)) // until ibv_wr_complete() or ibv_wr_abort()
+        record.held->begin_direct_use();
     record.driver_ex->qp.wr_start(qp); // from here on, this thread has the builder
     record.builder.is_begun = false;
     record.builder.batch.clear();
@@ -340,6 +347,8 @@ int wr_complete(ibv_qp_ex *qp) {
                                     request_tokens::HAVE);
         error = record.driver_ex->qp.wr_complete(qp); // another thread may have the builder then
     }
+    if (holds_sends(record))
+        record.held->end_direct_use();
     end_use(record);
     if (error != 0) {
         cancel(record, batch, &observer::on_refuse);
@@ -357,6 +366,8 @@ void wr_abort(ibv_qp_ex *qp) {
     record.builder.batch.clear();
     record.builder.is_begun = false;
     record.driver_ex->qp.wr_abort(qp);
+    if (holds_sends(record))
+        record.held->end_direct_use();
     end_use(record);
     cancel(record, batch, &observer::on_abort);
 }

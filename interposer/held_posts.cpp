@@ -1,0 +1,390 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+
+#include "held_posts.hpp"
+
+#include "objects.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+namespace coherdma::interposer {
+namespace {
+
+/// All QPs whose sends are held, and the thread that posts them.
+struct schedule {
+    std::mutex mutex; ///< protects the following
+    std::condition_variable changed;
+    std::vector<std::weak_ptr<held_posts>> queues; ///< an expired entry is used again
+    bool has_thread = false;
+    bool is_woken = false;   ///< the first post of a queue is held
+    bool is_posting = false; ///< the thread is in held_posts::release_until()
+    unsigned num_pauses = 0; ///< while there is one, the thread posts nothing
+
+    std::atomic<bool> has_queues = false, is_ended = false;
+    schedule *parents = nullptr; ///< of fork(): kept, so that a leak checker finds none
+};
+
+/// Never destroyed: other threads post while one is in exit().
+schedule *&current_schedule() noexcept {
+    static schedule *current = new schedule;
+    return current;
+}
+
+/// An observer's on_refuse() may call exit() or fork().
+[[gnu::tls_model("initial-exec")]] thread_local bool is_posting_thread = false;
+
+/// Calls the function for each queue, without the mutex. A queue stays where it is in the list.
+template <class function>
+void for_each_queue(schedule &all, function call) noexcept {
+    for (std::size_t i = 0;; ++i) {
+        std::shared_ptr<held_posts> queue;
+        {
+            const std::lock_guard guard(all.mutex);
+            if (i == all.queues.size())
+                return;
+            queue = all.queues[i].lock();
+        }
+        if (queue != nullptr)
+            call(*queue);
+    }
+}
+
+void release_everything() noexcept {
+    for_each_queue(*current_schedule(), [](held_posts &queue) { queue.release(); });
+}
+
+void *run_thread(void *) noexcept {
+    using time_point = held_posts::time_point;
+    pthread_setname_np(pthread_self(), "coherdma-held");
+    is_posting_thread = true;
+    const unobserved_scope scope; // a driver may call verbs itself
+    schedule &all = *current_schedule();
+    std::unique_lock lock(all.mutex);
+    for (;;) {
+        all.changed.wait(lock, [&] { return all.num_pauses == 0; });
+        all.is_posting = true;
+        // Before the queues are searched: what is held later wakes the thread again.
+        all.is_woken = false;
+        lock.unlock();
+        time_point next = time_point::max();
+        const time_point now = std::chrono::steady_clock::now();
+        for_each_queue(all,
+                       [&](held_posts &queue) { next = std::min(next, queue.release_until(now)); });
+        lock.lock();
+        all.is_posting = false;
+        all.changed.notify_all(); // a pause may begin
+        const auto is_woken = [&] {
+            return all.is_woken;
+        };
+        if (next == time_point::max())
+            all.changed.wait(lock, is_woken);
+        else
+            all.changed.wait_until(lock, next, is_woken);
+    }
+}
+
+/// Once it has returned, the thread holds no lock of a driver and takes none.
+void begin_pause() noexcept {
+    const unobserved_scope scope; // the wait is a cancellation point
+    schedule &all = *current_schedule();
+    std::unique_lock lock(all.mutex);
+    ++all.num_pauses;
+    if (!is_posting_thread)
+        all.changed.wait(lock, [&] { return !all.is_posting; });
+}
+
+void end_pause() noexcept {
+    schedule &all = *current_schedule();
+    const std::lock_guard guard(all.mutex);
+    --all.num_pauses;
+    all.changed.notify_all();
+}
+
+void prepare_fork() noexcept {
+    begin_pause();
+    release_everything();
+}
+
+/// In the child: the queues are the parent's, whose threads may have held any mutex.
+void reset_after_fork() noexcept {
+    auto *const all = new schedule;
+    all->parents = current_schedule();
+    // exit() in a parent that goes on to fork() in its handlers.
+    all->is_ended.store(all->parents->is_ended.load(std::memory_order_relaxed),
+                        std::memory_order_relaxed);
+    current_schedule() = all;
+}
+
+/// In exit(). Handlers and destructors that were registered before come later: nothing is held any
+/// more.
+void end_holding() noexcept {
+    // Relaxed: hold() reads it with the queue's mutex. If it has held a post before
+    // release_everything() takes that mutex, this is released there, else it sees the value.
+    current_schedule()->is_ended.store(true, std::memory_order_relaxed);
+    begin_pause();
+    release_everything();
+}
+
+/// False: there is no thread. With the mutex.
+bool start_thread(schedule &all) noexcept {
+    // A child of fork() has inherited these handlers.
+    static const bool has_handlers = [] {
+        return pthread_atfork(prepare_fork, end_pause, reset_after_fork) == 0 &&
+               std::atexit(end_holding) == 0;
+    }();
+    if (all.has_thread || !has_handlers)
+        return all.has_thread;
+    pthread_attr_t attr;
+    if (pthread_attr_init(&attr) != 0)
+        return false;
+    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    // The program's handlers run on its threads; but an observer may handle faults of any thread.
+    // The new one inherits the mask.
+    sigset_t blocked, current;
+    sigfillset(&blocked);
+    sigdelset(&blocked, SIGSEGV);
+    sigdelset(&blocked, SIGBUS);
+    pthread_sigmask(SIG_SETMASK, &blocked, &current);
+    pthread_t thread;
+    all.has_thread = pthread_create(&thread, &attr, run_thread, nullptr) == 0;
+    pthread_sigmask(SIG_SETMASK, &current, nullptr);
+    pthread_attr_destroy(&attr);
+    return all.has_thread;
+}
+
+void add_queue(schedule &all, const std::shared_ptr<held_posts> &added) {
+    const std::lock_guard guard(all.mutex);
+    const auto expired =
+        std::find_if(all.queues.begin(), all.queues.end(),
+                     [](const std::weak_ptr<held_posts> &queue) { return queue.expired(); });
+    if (expired != all.queues.end())
+        *expired = added;
+    else
+        all.queues.push_back(added);
+    // Relaxed: a call that must come after a post of this QP also comes after its creation.
+    all.has_queues.store(true, std::memory_order_relaxed);
+}
+
+std::uint64_t length_of(const ibv_send_wr &wr) noexcept {
+    std::uint64_t length = 0;
+    for (int i = 0; i < wr.num_sge; ++i)
+        length += wr.sg_list[i].length;
+    return length;
+}
+
+bool is_iwarp(const ibv_qp &qp) noexcept {
+    return qp.context->device->transport_type == IBV_TRANSPORT_IWARP;
+}
+
+} // namespace
+
+held_wr::held_wr(const request &sent, const ibv_send_wr &original)
+    : posted_request{.posted = sent}
+    , wr(original)
+    , sges(original.sg_list, original.sg_list + original.num_sge) {
+    if ((wr.send_flags & IBV_SEND_INLINE) != 0) { // the program may use the memory again at once
+        inline_data.reserve(length_of(wr));
+        for (ibv_sge &sge : sges) {
+            const auto *const begin = reinterpret_cast<const std::byte *>(sge.addr);
+            sge.addr = reinterpret_cast<std::uintptr_t>(inline_data.data() + inline_data.size());
+            inline_data.insert(inline_data.end(), begin, begin + sge.length);
+        }
+    }
+    wr.sg_list = sges.data(); // stays where it is when this object is moved
+}
+
+std::shared_ptr<held_posts> held_posts::create(ibv_qp &qp, const ibv_qp_cap &cap,
+                                               post_function *driver,
+                                               const std::vector<observer *> &observers,
+                                               std::chrono::microseconds delay) noexcept try {
+    auto created = std::make_shared<held_posts>(qp, cap, driver, observers, delay);
+    add_queue(*current_schedule(), created);
+    return created;
+} catch (const std::bad_alloc &) {
+    return nullptr;
+}
+
+held_posts::held_posts(ibv_qp &qp, const ibv_qp_cap &cap, post_function *driver,
+                       const std::vector<observer *> &observers, std::chrono::microseconds delay)
+    : qp_(qp)
+    , context_(*qp.context)
+    , device_name_(qp.context->device->name)
+    , qp_num_(qp.qp_num)
+    , cap_(cap)
+    , driver_post_send_(driver)
+    , observers_(observers)
+    , delay_(delay) {}
+
+/// In another state, what the driver answers depends on the driver. On InfiniBand the state changes
+/// by ibv_modify_qp() only, also where librdmacm changes it; on iWARP the kernel changes it, too,
+/// when the peers connect and disconnect.
+bool held_posts::is_ready_to_send() const noexcept {
+    if (!is_iwarp(qp_))
+        return qp_.state == IBV_QPS_RTS;
+    ibv_qp_attr attr = {};
+    ibv_qp_init_attr init_attr = {};
+    const int saved_errno = errno;
+    const bool is_ready = libibverbs().query_qp(&qp_, &attr, IBV_QP_STATE, &init_attr) == 0 &&
+                          attr.qp_state == IBV_QPS_RTS;
+    errno = saved_errno;
+    return is_ready;
+}
+
+/// A driver refuses what its device does not have: only what each device of the transport has is
+/// held. IBV_WR_BIND_MW is not: a driver reads the key of the ibv_mw, which the program may have
+/// changed by then.
+bool held_posts::is_accepted(const ibv_send_wr &wr) const noexcept {
+    constexpr unsigned KNOWN_FLAGS =
+        IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
+    constexpr std::uint64_t MAX_LENGTH = std::uint64_t{1} << 30, MAX_UD_LENGTH = 4096;
+    const bool is_inline = (wr.send_flags & IBV_SEND_INLINE) != 0;
+    const bool is_ud = qp_.qp_type == IBV_QPT_UD;
+    const bool is_reliable = qp_.qp_type == IBV_QPT_RC || qp_.qp_type == IBV_QPT_XRC_SEND;
+    if ((wr.send_flags & ~KNOWN_FLAGS) != 0 || wr.num_sge < 0 ||
+        static_cast<unsigned>(wr.num_sge) > cap_.max_send_sge ||
+        (!is_reliable && !is_ud && qp_.qp_type != IBV_QPT_UC))
+        return false;
+    const std::uint64_t length = length_of(wr);
+    if (length > (is_inline ? cap_.max_inline_data : is_ud ? MAX_UD_LENGTH : MAX_LENGTH))
+        return false;
+    switch (wr.opcode) {
+    case IBV_WR_SEND:
+        return !is_ud || wr.wr.ud.ah != nullptr;
+    case IBV_WR_SEND_WITH_IMM:
+        return !is_iwarp(qp_) && (!is_ud || wr.wr.ud.ah != nullptr);
+    case IBV_WR_RDMA_WRITE:
+        return !is_ud;
+    case IBV_WR_RDMA_WRITE_WITH_IMM:
+        return !is_ud && !is_iwarp(qp_);
+    case IBV_WR_RDMA_READ:
+        return is_reliable && !is_inline && (!is_iwarp(qp_) || wr.num_sge == 1);
+    case IBV_WR_ATOMIC_CMP_AND_SWP:
+    case IBV_WR_ATOMIC_FETCH_AND_ADD:
+        return is_reliable && !is_inline && !is_iwarp(qp_) && length == sizeof(std::uint64_t) &&
+               wr.wr.atomic.remote_addr % sizeof(std::uint64_t) == 0;
+    default:
+        return false;
+    }
+}
+
+bool held_posts::hold(std::vector<held_wr> wrs, request_queue &sends) {
+    if (!is_ready_to_send())
+        return false;
+    std::list<held_post> held(1);
+    schedule &all = *current_schedule();
+    {
+        const std::lock_guard guard(all.mutex);
+        if (!start_thread(all))
+            return false;
+    }
+    bool is_first;
+    {
+        const std::lock_guard guard(mutex_);
+        // The queue has room for what is posted by now: a direct post that is not in the books yet
+        // is a direct use. A driver frees the place of a request before the books do.
+        if (num_direct_uses_ != 0 || all.is_ended.load(std::memory_order_relaxed) ||
+            sends.num_used() + wrs.size() > cap_.max_send_wr)
+            return false;
+        // With the mutex: the books have the order in which the driver gets the requests.
+        const post_in_progress post(&sends, wrs, request_tokens::ADD);
+        held.front() = {.wrs = std::move(wrs),
+                        .sends = &sends,
+                        .due = std::chrono::steady_clock::now() + delay_};
+        is_first = posts_.empty();
+        posts_.splice(posts_.end(), held);
+    }
+    if (is_first) { // else the thread comes for an earlier one, and sees this one then
+        const std::lock_guard guard(all.mutex);
+        all.is_woken = true;
+        all.changed.notify_all();
+    }
+    return true;
+}
+
+/// With the mutex.
+void held_posts::post(held_post &posted) noexcept {
+    std::vector<held_wr> &wrs = posted.wrs;
+    for (std::size_t i = 0; i < wrs.size(); ++i) {
+        wrs[i].wr.wr_id = wrs[i].token != 0 ? wrs[i].token : wrs[i].posted.wr_id;
+        wrs[i].wr.next = i + 1 < wrs.size() ? &wrs[i + 1].wr : nullptr;
+    }
+    ibv_send_wr *bad_wr = nullptr;
+    posted.error = driver_post_send_(&qp_, &wrs.front().wr, &bad_wr);
+    // As in post.cpp: siw says so of a full queue only by bad_wr.
+    while (posted.num_accepted < wrs.size() && &wrs[posted.num_accepted].wr != bad_wr)
+        ++posted.num_accepted;
+    // With the mutex: the QP is not destroyed or reset yet, so that the tokens are its own.
+    for (std::size_t i = posted.num_accepted; i < wrs.size(); ++i)
+        posted.sends->cancel(wrs[i].token);
+}
+
+/// The program has the answer that all were accepted. The observers learn what was not.
+void held_posts::report_refused(const held_post &refused) const {
+    static std::atomic<bool> is_said = false;
+    if (!is_said.exchange(true, std::memory_order_relaxed))
+        std::fprintf(stderr,
+                     "coherdma: %s: the driver refuses sends of QP %u that were held back: %s. The "
+                     "program's ibv_post_send() has returned 0, and they have no completion\n",
+                     device_name_.c_str(), qp_num_,
+                     std::strerror(refused.error != 0 ? refused.error : ENOMEM));
+    for (std::size_t i = refused.num_accepted; i < refused.wrs.size(); ++i)
+        for (observer *const notified : observers_)
+            notified->on_refuse(refused.wrs[i].posted);
+}
+
+held_posts::time_point held_posts::release_until(time_point due) noexcept {
+    const int saved_errno = errno;
+    const unobserved_scope scope; // nor is the thread cancelled in the driver
+    std::list<held_post> posted;  // freed without the mutex
+    time_point next = time_point::max();
+    {
+        // It is held while the driver posts, or another thread would post the next ones before
+        // these. The driver's function waits for the driver's own locks only: of a thread that has
+        // that of the QP, between ibv_wr_start() and ibv_wr_complete(), the use is a direct one,
+        // and nothing is held.
+        const std::lock_guard guard(mutex_);
+        while (!posts_.empty() && posts_.front().due <= due) {
+            post(posts_.front());
+            posted.splice(posted.end(), posts_, posts_.begin());
+        }
+        if (!posts_.empty())
+            next = posts_.front().due;
+    }
+    for (const held_post &post : posted)
+        if (post.num_accepted < post.wrs.size() || post.error != 0)
+            report_refused(post);
+    errno = saved_errno;
+    return next;
+}
+
+void held_posts::begin_direct_use() noexcept {
+    {
+        const std::lock_guard guard(mutex_);
+        ++num_direct_uses_; // from here on nothing is added to what release() posts
+    }
+    release();
+}
+
+void held_posts::end_direct_use() noexcept {
+    // A post that is held from now on sees that the direct one is in the books.
+    const std::lock_guard guard(mutex_);
+    --num_direct_uses_;
+}
+
+void held_posts::release_all(const ibv_context *context) noexcept {
+    schedule &all = *current_schedule();
+    if (!all.has_queues.load(std::memory_order_relaxed) || unobserved_scope::is_active())
+        return;
+    for_each_queue(all, [=](held_posts &queue) {
+        if (queue.context() == context)
+            queue.release();
+    });
+}
+
+} // namespace coherdma::interposer

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// Sends that the driver gets some time after the program has posted them, if an observer asks for
+// that (observer::delay_of_sends()).
+//
+// - The calls of ibv_post_send() of a QP are held in their order. One thread, which the first of
+//   them starts, posts each when its time has come.
+// - A call that must come after them releases them: they are posted by the thread that makes it.
+// - Two kinds of locks, of which none is taken while another is held. That of a QP is held while
+//   the driver's function posts its held sends: nothing else keeps them in order. That of the
+//   schedule is held by no call of a driver. Events of observers come without either.
+// - fork() and the end of the process release all; in a child of fork() nothing is held.
+#pragma once
+
+#include "observer.hpp"
+#include "request_books.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace coherdma::interposer {
+
+/// A WR with copies of all that it points to, but for its AH.
+struct held_wr : posted_request {
+    held_wr(const request &, const ibv_send_wr &);
+
+    ibv_send_wr wr;
+    std::vector<ibv_sge> sges;
+    std::vector<std::byte> inline_data;
+};
+
+/// The held sends of one QP.
+class held_posts {
+  public:
+    using post_function = int(ibv_qp *, ibv_send_wr *, ibv_send_wr **);
+    using time_point = std::chrono::steady_clock::time_point;
+
+    /// cap: as the driver has returned it. nullptr: there is no memory.
+    static std::shared_ptr<held_posts> create(ibv_qp &, const ibv_qp_cap &, post_function *driver,
+                                              const std::vector<observer *> &,
+                                              std::chrono::microseconds delay) noexcept;
+
+    held_posts(ibv_qp &, const ibv_qp_cap &, post_function *driver, const std::vector<observer *> &,
+               std::chrono::microseconds delay);
+
+    /// Whether the driver surely accepts the WR, if the QP is ready to send and has room.
+    bool is_accepted(const ibv_send_wr &) const noexcept;
+    /// Holds the WRs of one call. sends: the QP's requests. False: they cannot be held now, and the
+    /// driver is to get them. Throws std::bad_alloc, and then has done nothing.
+    bool hold(std::vector<held_wr> wrs, request_queue &sends);
+
+    /// The driver gets what is held of the QP.
+    void release() noexcept { static_cast<void>(release_until(time_point::max())); }
+    /// That of all QPs of the context, unless an observer makes the call.
+    static void release_all(const ibv_context *) noexcept;
+
+    /// From begin to end, which may be on different threads, nothing is held of the QP: what was
+    /// held before is released by begin_direct_use(). As an object: direct_use.
+    void begin_direct_use() noexcept;
+    void end_direct_use() noexcept;
+
+    /// Posts what is due by then. Returns when the next is due, max() if there is none.
+    time_point release_until(time_point due) noexcept;
+    const ibv_context *context() const noexcept { return &context_; }
+
+  private:
+    /// The WRs of one call of ibv_post_send().
+    struct held_post {
+        std::vector<held_wr> wrs;
+        request_queue *sends = nullptr;
+        time_point due;
+        std::size_t num_accepted = 0; ///< by the driver, once it is posted
+        int error = 0;
+    };
+
+    bool is_ready_to_send() const noexcept;
+    void post(held_post &) noexcept;
+    void report_refused(const held_post &) const;
+
+    ibv_qp &qp_; ///< exists while something is held or the QP is used directly
+    const ibv_context &context_;
+    const std::string device_name_;
+    const std::uint32_t qp_num_;
+    const ibv_qp_cap cap_;
+    post_function *const driver_post_send_;
+    const std::vector<observer *> observers_;
+    const std::chrono::microseconds delay_;
+    std::mutex mutex_; ///< protects the following, and their order at the driver
+    std::list<held_post> posts_;
+    unsigned num_direct_uses_ = 0;
+};
+
+/// While it exists, the QP is used directly; nullptr: nothing of it is held.
+class direct_use {
+  public:
+    explicit direct_use(std::shared_ptr<held_posts> held) noexcept
+        : held_(std::move(held)) {
+        if (held_ != nullptr)
+            held_->begin_direct_use();
+    }
+    ~direct_use() {
+        if (held_ != nullptr)
+            held_->end_direct_use();
+    }
+    direct_use(const direct_use &) = delete;
+    direct_use &operator=(const direct_use &) = delete;
+
+  private:
+    const std::shared_ptr<held_posts> held_; ///< the call may destroy the QP
+};
+
+} // namespace coherdma::interposer
