@@ -4,7 +4,8 @@
 // NUMBER", to the file COUNT_FILE. It checks what the interposer promises; a broken promise ends
 // the process with status 99. In the environment: COUNT_ONLY: it does not check requests, which
 // takes time. COUNT_DECLINE: it wants no device's events. COUNT_MOVE_MR: it registers other memory
-// than the program asks for, under the program's addresses.
+// than the program asks for, under the program's addresses. COUNT_DELAY_SENDS: so many microseconds
+// pass until the driver gets a send.
 
 #include "interposer/observer.hpp"
 
@@ -97,6 +98,11 @@ class count : public observer {
         if (mr != nullptr && mr->addr == moved.addr)
             ++moved_mrs_;
         return mr;
+    }
+
+    std::chrono::microseconds delay_of_sends(const object &) override {
+        const char *const setting = std::getenv("COUNT_DELAY_SENDS");
+        return std::chrono::microseconds(setting != nullptr ? std::atoi(setting) : 0);
     }
 
     void before_send(const request &sent, ibv_send_wr &wr) override {
