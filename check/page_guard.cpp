@@ -214,18 +214,31 @@ void page_guard::forget(std::uintptr_t begin, std::uintptr_t end) noexcept {
     }
 }
 
+int page_guard::protection_of(std::uintptr_t page) const noexcept {
+    if (targets_.overlaps(page, page + 1))
+        return PROT_NONE;
+    return sources_.overlaps(page, page + 1) ? PROT_READ : PROT_READ | PROT_WRITE;
+}
+
 /// Protects pages as the counts say. They have one count of this use.
 void page_guard::apply(std::uintptr_t begin, std::uintptr_t end, memory_use use) const noexcept {
-    const auto protection_of = [&](std::uintptr_t page) {
-        if (targets_.overlaps(page, page + 1))
-            return PROT_NONE;
-        return sources_.overlaps(page, page + 1) ? PROT_READ : PROT_READ | PROT_WRITE;
-    };
     const range_counts &others = use == memory_use::SOURCE ? targets_ : sources_;
     if (!others.overlaps(begin, end))
-        return set_protection(begin, end, protection_of(begin));
-    for (; begin < end; begin += page_size())
-        set_protection(begin, begin + page_size(), protection_of(begin));
+        set_protection(begin, end, protection_of(begin));
+    else
+        protect_again(begin, end);
+}
+
+/// The same, of any counts.
+void page_guard::protect_again(std::uintptr_t begin, std::uintptr_t end) const noexcept {
+    const page_range pages = all_pages(begin, end);
+    for (std::uintptr_t page = pages.begin; page < pages.end;) {
+        const std::uintptr_t first = page;
+        const int protection = protection_of(page);
+        while (page < pages.end && protection_of(page) == protection)
+            page += page_size();
+        set_protection(first, page, protection);
+    }
 }
 
 } // namespace coherdma::check

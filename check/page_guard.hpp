@@ -41,6 +41,13 @@ class page_guard {
     [[nodiscard]] bool is_protected(std::uintptr_t addr) const noexcept;
     /// The program may use the pages of the range until they are protected again.
     static void open(std::uintptr_t begin, std::uintptr_t end) noexcept;
+    /// Calls func() while the pages of the range can be used.
+    template <class function>
+    void lend(std::uintptr_t begin, std::uintptr_t end, function func) const noexcept {
+        open(begin, end);
+        func();
+        protect_again(begin, end);
+    }
     /// The range is about to be freed, registered or replaced: it is not protected any more.
     void forget(std::uintptr_t begin, std::uintptr_t end) noexcept;
     /// The same, and nothing is protected until resume().
@@ -52,6 +59,8 @@ class page_guard {
 
   private:
     void apply(std::uintptr_t begin, std::uintptr_t end, memory_use) const noexcept;
+    void protect_again(std::uintptr_t begin, std::uintptr_t end) const noexcept;
+    [[nodiscard]] int protection_of(std::uintptr_t page) const noexcept;
 
     range_counts sources_, targets_; ///< of addresses of whole pages
     std::size_t num_ranges_ = 0, num_suspensions_ = 0;

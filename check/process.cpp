@@ -125,19 +125,6 @@ void report_aside(report_log &log, findings results) noexcept {
 
 } // namespace
 
-void registered_bounds::add(std::uintptr_t range_begin, std::uintptr_t range_end) noexcept {
-    // Relaxed: the thread that frees memory of a request has the request from a thread that
-    // registered the memory before.
-    for (std::uintptr_t old = begin.load(std::memory_order_relaxed);
-         range_begin < old &&
-         !begin.compare_exchange_weak(old, range_begin, std::memory_order_relaxed);) {
-    }
-    for (std::uintptr_t old = end.load(std::memory_order_relaxed);
-         range_end > old &&
-         !end.compare_exchange_weak(old, range_end, std::memory_order_relaxed);) {
-    }
-}
-
 void start_check() {
     const std::lock_guard guard(start_mutex);
     if (current_check.load() != nullptr)
@@ -193,3 +180,18 @@ locked_books::~locked_books() {
 }
 
 } // namespace coherdma::check
+
+/// For libcoherdma-late.so: calls copy(arg) while the pages of the range can be used, which the
+/// checker may protect. False: there is no checker that does.
+extern "C" [[gnu::visibility("default")]] bool coherdma_check_lend(std::uintptr_t begin,
+                                                                   std::uintptr_t end,
+                                                                   void (*copy)(void *),
+                                                                   void *arg) noexcept {
+    bool is_lent = false;
+    coherdma::check::with_books([&](coherdma::check::locked_books &locked) {
+        is_lent = locked.books.owned.is_started();
+        if (is_lent)
+            locked.books.owned.pages().lend(begin, end, [=] { copy(arg); });
+    });
+    return is_lent;
+}

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "books.hpp"
+#include "registered_bounds.hpp"
 #include "report_log.hpp"
 #include "rules.hpp"
 #include "sanitizers.hpp"
@@ -33,17 +34,6 @@ struct process_check {
     process_check *parents = nullptr; ///< of fork(): kept, so that a leak checker finds none
 };
 
-/// Where the program's registered memory is, or was. It only grows.
-struct registered_bounds {
-    std::atomic<std::uintptr_t> begin = UINTPTR_MAX, end = 0;
-
-    void add(std::uintptr_t range_begin, std::uintptr_t range_end) noexcept;
-    [[nodiscard]] bool overlap(std::uintptr_t range_begin,
-                               std::uintptr_t range_end) const noexcept {
-        return range_begin < end.load(std::memory_order_relaxed) &&
-               begin.load(std::memory_order_relaxed) < range_end;
-    }
-};
 inline constinit registered_bounds all_registered;
 
 /// nullptr: no device was opened.

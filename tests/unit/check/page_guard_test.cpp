@@ -115,6 +115,22 @@ void pages_are_protected_until_the_last_release(void **) {
     assert_false(guard.is_protected(p.addr(3)));
 }
 
+void lent_pages_are_protected_again(void **) {
+    const pages p;
+    guard.protect(p.addr(0), p.addr(2), memory_use::SOURCE);
+    guard.protect(p.addr(2), p.addr(4), memory_use::TARGET);
+    guard.lend(p.addr(0, 10), p.addr(5, 10), [&] {
+        for (std::size_t page = 0; page < 6; ++page)
+            p.write(page);
+    });
+    p.write(4);
+    p.read(1);
+    assert_int_equal(num_accesses, 0);
+    p.write(0);
+    p.read(3);
+    assert_int_equal(num_accesses, 2);
+}
+
 void forgotten_pages_are_open(void **) {
     const pages p;
     guard.protect(p.addr(0), p.addr(4), memory_use::TARGET);
@@ -187,6 +203,7 @@ int main() {
         cmocka_unit_test(source_can_be_read),
         cmocka_unit_test(parts_of_pages_are_not_protected),
         cmocka_unit_test(pages_are_protected_until_the_last_release),
+        cmocka_unit_test(lent_pages_are_protected_again),
         cmocka_unit_test(forgotten_pages_are_open),
         cmocka_unit_test(fault_of_the_program_ends_it),
         cmocka_unit_test(fault_of_the_program_reaches_its_handler),
