@@ -127,6 +127,11 @@ known_qp *process_books::find_qp(const ibv_context *context, std::uint32_t qp_nu
 known_srq *process_books::find_srq(const void *handle) noexcept {
     return find_in(srqs, handle);
 }
+known_object *process_books::find_queue(const void *handle) noexcept {
+    if (known_qp *const qp = find_qp(handle))
+        return qp;
+    return find_srq(handle);
+}
 known_cq *process_books::find_cq(const void *handle) noexcept {
     return find_in(cqs, handle);
 }
@@ -414,7 +419,7 @@ void process_books::return_memory(posted_request &request) noexcept {
     for (const named_memory &named : request.memory)
         if (named.begin != 0)
             owned.give_back(named.begin, named.end, use_of(request), named.is_protected);
-    request.source.reset();
+    request.copy.reset();
 }
 
 void process_books::end_use(std::uint64_t number, posted_request &request) noexcept {

@@ -58,20 +58,20 @@ struct named_memory {
     bool is_protected = false; ///< whole pages of it
 };
 
-/// The memory that the device reads for a request.
-struct source_copy {
+/// The memory of a request: its source, or its target if that must not change either.
+struct memory_copy {
     const std::size_t length;
     const std::unique_ptr<std::byte[]> bytes; ///< that it had when the request was posted
     stack_trace change;                       ///< the access that wrote to it, if that is known
 
-    explicit source_copy(std::size_t source_length)
-        : length(source_length)
-        , bytes(std::make_unique_for_overwrite<std::byte[]>(source_length)) {
+    explicit memory_copy(std::size_t memory_length)
+        : length(memory_length)
+        , bytes(std::make_unique_for_overwrite<std::byte[]>(memory_length)) {
         total += length;
     }
-    source_copy(const source_copy &) = delete;
-    source_copy &operator=(const source_copy &) = delete;
-    ~source_copy() { total -= length; }
+    memory_copy(const memory_copy &) = delete;
+    memory_copy &operator=(const memory_copy &) = delete;
+    ~memory_copy() { total -= length; }
 
     static inline constinit std::atomic<std::size_t> total = 0; ///< bytes of all copies
 };
@@ -86,7 +86,7 @@ struct posted_request {
     std::vector<ibv_sge> device_sges = {}; ///< with the device's lkeys, if the program has others
     stack_trace stack = {};
     bool is_returned = false; ///< its memory: the program knows that the device has executed it
-    std::shared_ptr<source_copy> source = {}; ///< nullptr: it is not compared
+    std::shared_ptr<memory_copy> copy = {}; ///< nullptr: its memory is not compared
 };
 /// Whether the device writes to the memory that it names.
 bool is_written(const posted_request &) noexcept;
@@ -212,6 +212,7 @@ struct process_books {
     known_qp *find_qp(const void *handle) noexcept;
     known_qp *find_qp(const ibv_context *, std::uint32_t qp_num) noexcept;
     known_srq *find_srq(const void *handle) noexcept;
+    known_object *find_queue(const void *handle) noexcept; ///< a QP or SRQ
     known_cq *find_cq(const void *handle) noexcept;
     known_mr *find_mr(object_number) noexcept;
     known_mr *find_mr(const ibv_context *, std::uint32_t lkey) noexcept;

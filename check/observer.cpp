@@ -77,7 +77,10 @@ class open_pages {
 class check_observer final : public observer {
   public:
     bool on_open(ibv_context &context, int &error) override try {
-        const settings config = read_settings();
+        settings config = read_settings();
+        if (config.problem.empty() && config.late && find_late_holds() == nullptr)
+            config.problem = "COHERDMA_CHECK_OPTIONS: late needs libcoherdma-late.so, as the next "
+                             "one in COHERDMA_OBSERVERS";
         if (!config.problem.empty()) {
             std::fprintf(stderr, "coherdma: %s: cannot check this program: %s\n",
                          ibv_get_device_name(context.device), config.problem.c_str());

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <dlfcn.h>
 #include <exception>
 #include <memory>
 #include <pthread.h>
@@ -124,6 +125,13 @@ void report_aside(report_log &log, findings results) noexcept {
 }
 
 } // namespace
+
+late_holds_function *find_late_holds() noexcept {
+    void *const module = dlopen("libcoherdma-late.so", RTLD_NOW | RTLD_NOLOAD);
+    return module != nullptr
+               ? reinterpret_cast<late_holds_function *>(dlsym(module, "coherdma_late_holds"))
+               : nullptr;
+}
 
 void start_check() {
     const std::lock_guard guard(start_mutex);

@@ -17,12 +17,18 @@
 
 namespace coherdma::check {
 
+/// Whether libcoherdma-late.so delivers the data of a request. Locks a mutex of its own only.
+using late_holds_function = bool(const interposer::request &);
+/// nullptr: it is not loaded.
+late_holds_function *find_late_holds() noexcept;
+
 /// Never destroyed: other threads call verbs while one is in exit().
 struct process_check {
     explicit process_check(const settings &process_config)
         : config(process_config)
         , log(process_config)
-        , watcher(sanitizers::find()) {
+        , watcher(sanitizers::find())
+        , late_holds(config.late ? find_late_holds() : nullptr) {
         books.watcher = watcher.get();
     }
 
@@ -31,6 +37,7 @@ struct process_check {
     std::mutex mutex; ///< protects the books
     process_books books;
     const std::unique_ptr<sanitizers> watcher; ///< nullptr: no sanitizer runs the program
+    late_holds_function *const late_holds;     ///< nullptr: the settings do not ask for it
     process_check *parents = nullptr; ///< of fork(): kept, so that a leak checker finds none
 };
 

@@ -55,11 +55,27 @@ std::span<const ibv_sge> readable(std::span<const ibv_sge> sges, std::size_t max
     return sges.size() <= max_sges ? sges : std::span<const ibv_sge>{};
 }
 
+/// Whether the request names memory that peers may write to.
+bool can_peers_write(process_books &books, const posted_request &request) {
+    constexpr int BY_PEERS = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
+    return std::any_of(request.memory.begin(), request.memory.end(), [&](const auto &named) {
+        const known_mr *const mr = books.find_mr(named.mr);
+        return mr != nullptr && (mr->access & BY_PEERS) != 0;
+    });
+}
+
+/// Whether nothing but the program can change the target before it is delivered.
+bool is_target_compared(locked_books &locked, const posted_request &request) {
+    return locked.process().late_holds != nullptr && !shares_target(locked.books, request) &&
+           !can_peers_write(locked.books, request);
+}
+
 void check_ownership(locked_books &locked, const known_object &queue, posted_request &posted) {
     if (!locked.books.owned.is_started())
         return;
     check_overlap(locked.books, queue, posted, locked.results);
-    copy_source(posted);
+    if (!is_written(posted) || is_target_compared(locked, posted))
+        copy_memory(posted);
 }
 
 /// With the memory of its inline data, which are of no MR.
@@ -90,20 +106,15 @@ void end_request(locked_books &locked, const request &completed,
     posted_request *const posted = locked.books.find_request(completed);
     if (posted == nullptr)
         return;
-    if (const known_qp *const qp = locked.books.find_qp(completed.queue); qp != nullptr && byte_len)
-        check_source(*qp, *posted, locked.results);
+    // A target that the device has itself may be changed by it.
+    const bool is_compared = !is_written(*posted) || (locked.process().late_holds != nullptr &&
+                                                      locked.process().late_holds(completed));
+    if (const known_object *const queue = locked.books.find_queue(completed.queue);
+        queue != nullptr && byte_len && is_compared)
+        check_change(*queue, *posted, locked.results);
     if (sanitizers *const watcher = locked.process().watcher.get())
         watcher->complete(completed.number, *posted, byte_len);
     remove_request(locked.books, completed);
-}
-
-/// Whether the request names memory that peers may write to.
-bool can_peers_write(process_books &books, const posted_request &request) {
-    constexpr int BY_PEERS = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
-    return std::any_of(request.memory.begin(), request.memory.end(), [&](const auto &named) {
-        const known_mr *const mr = books.find_mr(named.mr);
-        return mr != nullptr && (mr->access & BY_PEERS) != 0;
-    });
 }
 
 /// A receive of the QP is complete, which the peer has sent after what it has got: it may have
@@ -113,10 +124,11 @@ void note_answer(locked_books &locked, known_qp &qp) {
         watcher->note_answer(qp, qp.answered_send, qp.last_send);
     if (locked.books.owned.is_started())
         for (auto it = qp.sends.upper_bound(qp.answered_send); it != qp.sends.end(); ++it) {
+            if (is_written(it->second))
+                continue;
             if (!can_peers_write(locked.books, it->second))
-                check_source(qp, it->second, locked.results);
-            if (!is_written(it->second))
-                locked.books.return_memory(it->second);
+                check_change(qp, it->second, locked.results);
+            locked.books.return_memory(it->second);
         }
     qp.answered_send = qp.last_send;
 }

@@ -87,10 +87,13 @@ void check_srq_capacity(process_books &, const known_srq &, const posted_request
 void check_capacity(process_books &, known_qp &, const posted_request &, findings &);
 
 // Memory of requests (rules_of_ownership.cpp)
-/// Before the device has the request: so that check_source() can compare.
-void copy_source(posted_request &);
-/// When the program learns that the device has executed it.
-void check_source(const known_object &queue, const posted_request &, findings &);
+/// Before the device has the request: so that check_change() can compare.
+void copy_memory(posted_request &);
+/// When the program learns that the device has executed it. Of a target: before it is delivered.
+void check_change(const known_object &queue, const posted_request &, findings &);
+/// Whether other requests write to memory of this one, too: what one delivers changes the other.
+/// These are not compared any more.
+bool shares_target(process_books &, const posted_request &);
 /// Of a request that is about to be posted.
 void check_overlap(const process_books &, const known_object &queue, const posted_request &,
                    findings &);

@@ -18,6 +18,8 @@ using reports::hex_number;
 
 constexpr std::size_t MAX_COPIED = std::size_t{256} << 20; ///< bytes of all outstanding requests
 
+const std::vector<named_memory> NO_MEMORY;
+
 bool overlaps(const named_memory &named, std::uintptr_t begin, std::uintptr_t end) noexcept {
     return named.begin < end && begin < named.end;
 }
@@ -36,7 +38,7 @@ call_event post_event_of(const known_object &queue, const posted_request &reques
 
 /// How the bytes differ from those that the request was posted with.
 struct difference {
-    std::size_t first = 0, last = 0, count = 0; ///< offsets in the source
+    std::size_t first = 0, last = 0, count = 0; ///< offsets in the memory
     std::byte before{}, after{};                ///< of the first
 };
 
@@ -56,9 +58,11 @@ void add_differences(std::span<const std::byte> now, const std::byte *posted, st
 
 difference compare(const posted_request &request) {
     difference result;
-    const std::byte *posted = request.source->bytes.get();
-    std::size_t offset = 0; // in the source, of the memory of the SGE
+    const std::byte *posted = request.copy->bytes.get();
+    std::size_t offset = 0; // of the memory of the SGE
     for (const named_memory &named : request.memory) {
+        if (named.is_protected) // from reading, if it is a target
+            page_guard::open(named.begin, named.end);
         const std::optional<program_memory> memory = program_memory::read(named.begin, named.end);
         if (!memory)
             return {};
@@ -104,13 +108,13 @@ finding describe_access(const known_object &queue, const posted_request &request
 
 } // namespace
 
-void copy_source(posted_request &request) {
+void copy_memory(posted_request &request) {
     std::size_t length = 0;
     for (const named_memory &named : request.memory)
         length += named.end - named.begin;
-    if (is_written(request) || length == 0 || length > MAX_COPIED - source_copy::total)
+    if (length == 0 || length > MAX_COPIED - memory_copy::total)
         return;
-    const auto copy = std::make_shared<source_copy>(length);
+    const auto copy = std::make_shared<memory_copy>(length);
     std::byte *rest = copy->bytes.get();
     for (const named_memory &named : request.memory) {
         const std::optional<program_memory> memory = program_memory::read(named.begin, named.end);
@@ -118,25 +122,43 @@ void copy_source(posted_request &request) {
             return;
         rest = std::copy(memory->bytes().begin(), memory->bytes().end(), rest);
     }
-    request.source = copy;
+    request.copy = copy;
 }
 
-void check_source(const known_object &queue, const posted_request &request, findings &result) {
-    if (request.source == nullptr || request.is_returned)
+void check_change(const known_object &queue, const posted_request &request, findings &result) {
+    if (request.copy == nullptr || request.is_returned)
         return;
     const difference changed = compare(request);
     if (changed.count == 0)
         return;
+    const bool is_target = is_written(request);
     finding added =
-        make_finding(finding_kind::SOURCE_CHANGED, queue,
-                     "the source of " + describe_request(request) +
+        make_finding(is_target ? finding_kind::EARLY_ACCESS : finding_kind::SOURCE_CHANGED, queue,
+                     std::string("the ") + (is_target ? "target" : "source") + " of " +
+                         describe_request(request) +
                          ", changed before its completion was polled: " + text_of(changed),
                      "");
     added.events.back() = post_event_of(queue, request);
     added.events.back().posted = posted_state::COMPLETE;
-    if (const stack_trace &change = request.source->change; change.depth != 0)
+    if (const stack_trace &change = request.copy->change; change.depth != 0)
         added.events.push_back({.description = "the program wrote to it", .stack = change});
     result.push_back(std::move(added));
+}
+
+bool shares_target(process_books &books, const posted_request &request) {
+    const auto is_target = [&](const named_memory &named) { // of another
+        return books.owned.conflicts(named.begin, named.end, memory_use::SOURCE);
+    };
+    if (std::none_of(request.memory.begin(), request.memory.end(), is_target))
+        return false;
+    books.for_each_request([&](const known_object &, posted_request &other) {
+        for (const named_memory &named : is_written(other) ? other.memory : NO_MEMORY)
+            for (const named_memory &common : request.memory)
+                if (overlaps(named, common.begin, common.end))
+                    other.copy.reset();
+        return false;
+    });
+    return true;
 }
 
 void check_overlap(const process_books &books, const known_object &queue,
@@ -184,10 +206,11 @@ bool check_access(process_books &books, const refused_access &access, findings &
             return false;
         page_guard::open(named->begin, named->end); // once is enough
         if (!is_written(request)) {
-            if (request.source != nullptr && request.source->change.depth == 0)
-                request.source->change = stack;
+            if (request.copy != nullptr && request.copy->change.depth == 0)
+                request.copy->change = stack;
             return false;
         }
+        request.copy.reset(); // the access is reported: its effect is the same mistake
         if (can_write_now(queue))
             result.push_back(describe_access(queue, request, *named, access, stack));
         return true;
@@ -202,7 +225,7 @@ void forget_memory(process_books &books, std::uintptr_t begin, std::uintptr_t en
     books.for_each_request([&](const known_object &, posted_request &request) {
         for (const named_memory &named : request.memory)
             if (overlaps(named, begin, end))
-                request.source.reset();
+                request.copy.reset();
         return false;
     });
 }

@@ -70,6 +70,8 @@ void read_options(settings &config) {
             config.ownership = true;
         else if (option == "protect")
             config.ownership = config.protect = true;
+        else if (option == "late")
+            config.ownership = config.late = true;
         else if (option == "nostacks")
             config.post_stacks = false;
         else if (option == "nofill")
@@ -80,7 +82,7 @@ void read_options(settings &config) {
             config.other_devices.push_back(limits);
         else if (!option.empty())
             set_problem(config, NAME, option,
-                        "is not leaks, ownership, protect, nostacks, nofill, "
+                        "is not leaks, ownership, protect, late, nostacks, nofill, "
                         "distinctkeys, as=mlx5 or as=efa");
     }
 }

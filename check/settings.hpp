@@ -19,6 +19,7 @@ struct settings {
     bool report_leaks = false;
     bool ownership = false;     ///< check who uses the memory of requests
     bool protect = false;       ///< and protect whole pages of it from the program
+    bool late = false;          ///< and targets, which libcoherdma-late.so delivers
     bool post_stacks = true;    ///< keep the stack of each post
     bool fill = true;           ///< overwrite the members of completions that are undefined
     bool distinct_keys = false; ///< the program gets other lkeys than the device has

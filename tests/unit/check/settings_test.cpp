@@ -47,6 +47,13 @@ void all_variables(void **) {
     assert_true(config.problem.empty());
 }
 
+void late_implies_ownership(void **) {
+    setenv("COHERDMA_CHECK_OPTIONS", "late", 1);
+    const settings config = read_settings();
+    assert_true(config.late && config.ownership && !config.protect && config.problem.empty());
+    assert_true(!settings().late);
+}
+
 void invalid_values_are_named(void **) {
     const struct {
         const char *variable, *value, *problem;
@@ -57,7 +64,8 @@ void invalid_values_are_named(void **) {
         {"COHERDMA_CHECK_EXIT", "256", "COHERDMA_CHECK_EXIT: '256' is not a status from 1 to 255"},
         {"COHERDMA_CHECK_EXIT", "1\n", "COHERDMA_CHECK_EXIT: '1?' is not a status from 1 to 255"},
         {"COHERDMA_CHECK_OPTIONS", "leaks,quiet",
-         "COHERDMA_CHECK_OPTIONS: 'quiet' is not leaks, ownership, protect, nostacks, nofill, "
+         "COHERDMA_CHECK_OPTIONS: 'quiet' is not leaks, ownership, protect, late, nostacks, "
+         "nofill, "
          "distinctkeys, as=mlx5 or as=efa"},
     };
     for (const auto &each : cases) {
@@ -73,6 +81,7 @@ int main() {
     const CMUnitTest tests[] = {
         cmocka_unit_test_setup(defaults, reset_environment),
         cmocka_unit_test_setup(all_variables, reset_environment),
+        cmocka_unit_test_setup(late_implies_ownership, reset_environment),
         cmocka_unit_test_setup(invalid_values_are_named, reset_environment),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);
