@@ -22,6 +22,7 @@ namespace {
 
 constexpr int MAX_STATUS = 255, MAX_LIMIT = 1000000;
 constexpr const char *OBSERVER_FILE = "libcoherdma-check.so";
+constexpr const char *LATE_FILE = "libcoherdma-late.so"; // sees what the checker has changed
 
 constexpr run::device_need NEED = {
     .subcommand = "check", .device = "RDMA device", .is_met = run::has_device};
@@ -30,8 +31,8 @@ struct check_options {
     std::string log_file, output_file, html_file, suppressions_file;
     int limit = 1; ///< how often one finding of one place is reported
     int findings_status = FAILED;
-    bool leaks = false, ownership = false, protect = false, no_stacks = false, no_fill = false,
-         distinct_keys = false, gdb = false, json = false;
+    bool leaks = false, ownership = false, protect = false, late = false, no_stacks = false,
+         no_fill = false, distinct_keys = false, gdb = false, json = false;
     std::string device_family; ///< whose limits the program is to keep; "": no other's
     run::location_options location;
     std::string explained_kind;
@@ -44,8 +45,9 @@ std::string observer_options(const check_options &opts) {
     std::string text;
     for (const auto &[is_set, word] :
          {std::pair(opts.leaks, "leaks"), std::pair(opts.ownership, "ownership"),
-          std::pair(opts.protect, "protect"), std::pair(opts.no_stacks, "nostacks"),
-          std::pair(opts.no_fill, "nofill"), std::pair(opts.distinct_keys, "distinctkeys")})
+          std::pair(opts.protect, "protect"), std::pair(opts.late, "late"),
+          std::pair(opts.no_stacks, "nostacks"), std::pair(opts.no_fill, "nofill"),
+          std::pair(opts.distinct_keys, "distinctkeys")})
         if (is_set)
             text += std::string(text.empty() ? "" : ",") + word;
     if (!opts.device_family.empty())
@@ -56,9 +58,12 @@ std::string observer_options(const check_options &opts) {
 /// The environment in which each process writes its log to this folder, and keeps its exit status.
 std::map<std::string, std::string> observer_environment(const check_options &opts,
                                                         const std::string &log_folder) {
+    std::vector<std::string> observers = {OBSERVER_FILE};
+    if (opts.late)
+        observers.emplace_back(LATE_FILE);
     std::map<std::string, std::string> env = {
         {"RDMAV_DRIVERS", run::make_drivers_variable()},
-        {"COHERDMA_OBSERVERS", run::make_observers_variable(OBSERVER_FILE)},
+        {"COHERDMA_OBSERVERS", run::make_observers_variable(observers)},
         {"COHERDMA_CHECK_LOG", log_folder + "/%p.json"},
         {"COHERDMA_CHECK_LIMIT", std::to_string(opts.limit)},
         {"COHERDMA_CHECK_EXIT", ""}, // unset
@@ -158,6 +163,8 @@ void add_check(cli::command &program, int &status) {
     command.add_flag("--ownership", opts->ownership, "Also check who uses the memory of requests");
     command.add_flag("--protect", opts->protect,
                      "The same, and protect pages of it from the program");
+    command.add_flag("--late", opts->late,
+                     "As --ownership, over devices that deliver and take data late");
     command.add_flag("--no-stacks", opts->no_stacks, "Faster: no call stacks of posted requests");
     command.add_flag("--no-fill", opts->no_fill,
                      "Leave undefined members of completions as they are");

@@ -119,10 +119,15 @@ std::string make_drivers_variable() {
     return driver + (users.empty() ? "" : ":" + users);
 }
 
-std::string make_observers_variable(const std::string &file_name) {
-    const std::string file = plugin_folder() + file_name, users = get_env("COHERDMA_OBSERVERS");
-    check_listed_file(file, "COHERDMA_OBSERVERS");
-    return file + (users.empty() ? "" : ":" + users);
+std::string make_observers_variable(const std::vector<std::string> &file_names) {
+    std::string value;
+    for (const std::string &name : file_names) {
+        const std::string file = plugin_folder() + name;
+        check_listed_file(file, "COHERDMA_OBSERVERS");
+        value += (value.empty() ? "" : ":") + file;
+    }
+    const std::string users = get_env("COHERDMA_OBSERVERS");
+    return value + (users.empty() ? "" : ":" + users);
 }
 
 std::string make_preload_variable(const std::string &file_name) {

@@ -46,9 +46,9 @@ std::vector<std::string> lab_command_prefix(const location_options &, const devi
 /// The value of RDMAV_DRIVERS that puts the plugin which attaches observers before the user's.
 /// Throws not_available_error if it does not exist.
 std::string make_drivers_variable();
-/// The value of COHERDMA_OBSERVERS that puts this file, which lies beside that plugin, before the
-/// user's. Throws not_available_error if it cannot be read.
-std::string make_observers_variable(const std::string &file_name);
+/// The value of COHERDMA_OBSERVERS that puts these files, which lie beside that plugin, before the
+/// user's. Throws not_available_error if one cannot be read.
+std::string make_observers_variable(const std::vector<std::string> &file_names);
 /// The same of LD_PRELOAD.
 std::string make_preload_variable(const std::string &file_name);
 

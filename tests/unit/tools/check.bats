@@ -126,17 +126,18 @@ END
 
 @test "options become the observer's settings" {
     touch known
+    : >plugins/libcoherdma-late.so
     COHERDMA_OBSERVERS=/x/other.so COHERDMA_CHECK_EXIT=5 RDMAV_DRIVERS=mlx5 run -0 "$tool" check --lab \
-        --suppress known --leaks --ownership --protect --no-stacks --no-fill --distinct-keys --as efa --limit 3 -- ./program
+        --suppress known --leaks --ownership --protect --late --no-stacks --no-fill --distinct-keys --as efa --limit 3 -- ./program
     grep -x "RDMAV_DRIVERS=$PWD/plugins/libcoherdma-observers:mlx5" environment
-    grep -x "COHERDMA_OBSERVERS=$PWD/plugins/libcoherdma-check.so:/x/other.so" environment
+    grep -x "COHERDMA_OBSERVERS=$PWD/plugins/libcoherdma-check.so:$PWD/plugins/libcoherdma-late.so:/x/other.so" environment
     grep -x "COHERDMA_CHECK_SUPPRESS=$PWD/known" environment
-    grep -x 'COHERDMA_CHECK_OPTIONS=leaks,ownership,protect,nostacks,nofill,distinctkeys,as=efa' environment
+    grep -x 'COHERDMA_CHECK_OPTIONS=leaks,ownership,protect,late,nostacks,nofill,distinctkeys,as=efa' environment
     grep -x 'COHERDMA_CHECK_LIMIT=3' environment
     run -1 grep COHERDMA_CHECK_EXIT environment
     run -0 "$tool" check --lab -- ./program
     grep -x 'COHERDMA_CHECK_LIMIT=1' environment
-    run -1 grep -E 'COHERDMA_CHECK_(OPTIONS|SUPPRESS)' environment
+    run -1 grep -E 'COHERDMA_CHECK_(OPTIONS|SUPPRESS)|libcoherdma-late' environment
 }
 
 @test "reports are written to files" {
@@ -153,6 +154,9 @@ END
     rm plugins/libcoherdma-check.so
     run -77 --separate-stderr "$tool" check --lab -- true
     [[ $stderr == "coherdma: cannot read $PWD/plugins/libcoherdma-check.so: "*'next: install it'* ]]
+    : >plugins/libcoherdma-check.so
+    run -77 --separate-stderr "$tool" check --lab --late -- true
+    [[ $stderr == "coherdma: cannot read $PWD/plugins/libcoherdma-late.so: "*'next: install it'* ]]
 }
 
 @test "wrong options" {
