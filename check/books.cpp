@@ -97,6 +97,7 @@ known_qp describe_qp(const interposer::object &object) {
     if (ibv_query_qp(&qp, &attr, IBV_QP_STATE | IBV_QP_CAP, &init) == 0) {
         known.state = attr.qp_state;
         known.max_sends = init.cap.max_send_wr;
+        known.max_receives = init.cap.max_recv_wr;
         known.max_send_sges = limit_of(init.cap.max_send_sge);
         known.max_receive_sges = limit_of(init.cap.max_recv_sge);
     }
@@ -113,6 +114,10 @@ bool is_written(const posted_request &request) noexcept {
     return request.is_receive || request.opcode == IBV_WR_RDMA_READ ||
            request.opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
            request.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+}
+
+bool waits_for(const posted_request &send, const posted_request &other) noexcept {
+    return send.is_fenced && !other.is_receive && is_written(other);
 }
 
 known_qp *process_books::find_qp(const void *handle) noexcept {
@@ -322,6 +327,7 @@ void process_books::arm(const ibv_cq &cq, const stack_trace &stack) {
     ++known->max_events;
     known->is_polled_since_arm = false;
     known->arm = stack;
+    known->arm_thread = std::this_thread::get_id();
     ++known->num_arms;
     known->num_sends_at_arm = known->num_receives_at_arm = 0;
     for (const auto &[handle, qp] : qps) {
@@ -507,6 +513,9 @@ const posted_request &process_books::add_request(known_qp &qp, std::uint64_t num
         // The peer may send only when it has this one: what was armed before is no evidence.
         if (known_cq *const cq = find_cq(qp.recv_cq))
             cq->num_receives_at_arm = 0;
+        // Its completion comes after the CQ was armed, and makes the event.
+        if (known_cq *const cq = find_cq(qp.send_cq); cq != nullptr && added.is_signaled)
+            cq->num_sends_at_arm = 0;
     }
     posted_request &kept = requests.emplace(number, std::move(added)).first->second;
     count(qp, kept, 1);

@@ -82,6 +82,7 @@ struct posted_request {
     ibv_wr_opcode opcode = {}; ///< if !is_receive
     bool is_receive = false;
     bool is_signaled = true;
+    bool is_fenced = false; ///< a send that waits for earlier Reads and atomics of its QP
     std::vector<named_memory> memory = {}; ///< that its SGEs name
     std::vector<ibv_sge> device_sges = {}; ///< with the device's lkeys, if the program has others
     stack_trace stack = {};
@@ -90,6 +91,9 @@ struct posted_request {
 };
 /// Whether the device writes to the memory that it names.
 bool is_written(const posted_request &) noexcept;
+/// Whether the device executes a send only when this other request of its QP, which was posted
+/// before, is complete.
+bool waits_for(const posted_request &send, const posted_request &other) noexcept;
 /// By the numbers of the requests: in the order in which they were posted.
 using request_map = std::map<std::uint64_t, posted_request>;
 
@@ -116,9 +120,10 @@ struct known_cq : known_object {
     std::size_t num_expected = 0; ///< completions of requests that are posted and not polled
     std::size_t max_events = 0;   ///< that may come, or have come, until it is armed again
     bool is_polled_since_arm = true;
-    std::size_t num_arms = 0;
+    std::size_t num_polls = 0, num_arms = 0;
     std::size_t num_sends_at_arm = 0, num_receives_at_arm = 0; ///< outstanding when it was armed
     stack_trace arm;
+    std::thread::id arm_thread;
     bool is_overflow_reported = false;
 };
 
@@ -138,7 +143,7 @@ struct known_qp : known_object {
     const void *peer = nullptr;              ///< that QP, when it was looked up last
     ibv_qp_state state = IBV_QPS_UNKNOWN;    ///< that the program has set, or a completion shows
     stack_trace last_modify;
-    std::uint32_t max_sends = 0; ///< 0: not known
+    std::uint32_t max_sends = 0, max_receives = 0; ///< 0: not known
     std::size_t max_send_sges = SIZE_MAX, max_receive_sges = SIZE_MAX;
     request_map sends, receives;
     std::size_t num_signaled = 0; ///< of sends
@@ -167,8 +172,9 @@ struct endless_wait {
     const ibv_comp_channel *channel = nullptr; ///< nullptr: it destroys the object
     interposer::object ended;
     stack_trace stack;
-    pid_t thread = 0;       ///< as the kernel numbers it
-    unsigned num_looks = 0; ///< of the watching thread, since nothing can end the wait
+    pid_t thread = 0;          ///< as the kernel numbers it
+    unsigned num_looks = 0;    ///< of the watching thread, since nothing can end the wait
+    std::size_t num_polls = 0; ///< of the channel's CQs, at the last look
     bool is_reported = false;
 };
 

@@ -114,9 +114,9 @@ described_finding describe(const finding &described, source_files &sources,
     sort_by_time(result.events);
     result.seconds = scale.seconds_at(described.time);
     result.suppression = std::string(describe(described.kind).name) + ":" +
-                         (described.device.empty() ? "*" : described.device);
+                         (described.device.empty() ? "*" : pattern_of(described.device));
     if (!result.events.empty() && !result.events.back().stack.empty())
-        result.suppression += ":" + function_of(result.events.back().stack.front());
+        result.suppression += ":" + pattern_of(function_of(result.events.back().stack.front()));
     return result;
 }
 
@@ -195,7 +195,8 @@ std::string as_json(const finding_counts &counts) {
                    {"suppressed", counts.num_suppressed},
                    {"repeated", counts.num_repeated},
                    {"by_kind", by_kind},
-                   {"by_place", counts.by_place}}},
+                   {"by_place", counts.by_place},
+                   {"device", counts.has_device}}},
                  {"pid", getpid()}});
 }
 

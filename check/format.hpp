@@ -42,10 +42,11 @@ struct report_status {
 
 struct finding_counts {
     std::map<finding_kind, std::size_t> by_kind; ///< without suppressed ones
-    std::vector<std::size_t> by_place;           ///< with suppressed ones
+    std::vector<std::size_t> by_place;           ///< without these, too
     std::size_t num_places = 0;                  ///< of these, places in the program
     std::size_t num_suppressed = 0;
     std::size_t num_repeated = 0; ///< of all, those that were only counted
+    bool has_device = false;      ///< the process has opened one
 
     [[nodiscard]] std::size_t total() const noexcept;
     [[nodiscard]] std::size_t total(finding_level) const noexcept;

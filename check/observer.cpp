@@ -88,6 +88,7 @@ class check_observer final : public observer {
             return false;
         }
         start_check();
+        current_check.load(std::memory_order_acquire)->log.note_device();
         return true;
     } catch (const std::bad_alloc &) {
         error = ENOMEM;
@@ -189,11 +190,11 @@ class check_observer final : public observer {
 
     void before_send(const request &sent, ibv_send_wr &wr) override {
         add_request(sent, has_local_memory(wr) ? sges_of(wr) : std::span<const ibv_sge>{},
-                    wr.sg_list);
+                    (wr.send_flags & IBV_SEND_FENCE) != 0, wr.sg_list);
         check_send(sent, wr);
     }
     void before_receive(const request &receive, ibv_recv_wr &wr) override {
-        add_request(receive, sges_of(wr), wr.sg_list);
+        add_request(receive, sges_of(wr), false, wr.sg_list);
         check_posted(receive); // there is no event of an accepted one
     }
     void on_post(const request &sent, const ibv_send_wr &) override {
@@ -213,8 +214,10 @@ class check_observer final : public observer {
     void on_short_poll(ibv_cq &, std::span<ibv_wc> rest) override { fill_rest(rest); }
     void on_poll(ibv_cq &cq, int) override {
         with_books([&](locked_books &locked) {
-            if (known_cq *const known = locked.books.find_cq(&cq))
+            if (known_cq *const known = locked.books.find_cq(&cq)) {
                 known->is_polled_since_arm = true;
+                ++known->num_polls;
+            }
         });
     }
 

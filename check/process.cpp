@@ -40,6 +40,21 @@ bool handle_access(const refused_access &access) noexcept {
     return is_protected;
 }
 
+/// By a thread that the end does not wait for: another one may read a stream, which it has locked.
+void flush_streams() noexcept {
+    constexpr std::chrono::seconds PATIENCE(1);
+    try {
+        const auto is_done = std::make_shared<std::binary_semaphore>(0);
+        start_thread([is_done] {
+            std::fflush(nullptr);
+            is_done->release();
+        }).detach();
+        static_cast<void>(is_done->try_acquire_for(PATIENCE));
+    } catch (const std::exception &) { // no memory, or no more threads
+        std::fflush(nullptr);
+    }
+}
+
 /// Writes the summary; ends the process if the settings have a status for findings.
 void report_end(process_check &process) {
     if (process.config.report_leaks)
@@ -53,7 +68,7 @@ void report_end(process_check &process) {
     // As exit() does, without the locks: another thread may hold that of stdin while it reads.
     for (std::FILE *const stream : {stdin, stdout, stderr})
         __fsetlocking(stream, FSETLOCKING_BYCALLER);
-    std::fflush(nullptr);
+    flush_streams();
     _exit(process.config.exit_status);
 }
 

@@ -8,6 +8,7 @@
 #include "reports/suppressions.hpp"
 #include "reports/text.hpp"
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 #include <set>
@@ -22,11 +23,38 @@ using namespace reports;
 /// Findings of one kind by one call of the program have a place in common.
 using place = std::pair<finding_kind, std::vector<void *>>;
 
-place place_of(const finding &described) {
+/// Of the call.
+std::vector<void *> frames_of(const finding &described) {
     if (described.events.empty())
-        return {described.kind, {}};
+        return {};
     const stack_trace &stack = described.events.back().stack;
-    return {described.kind, {stack.frames.begin(), stack.frames.begin() + stack.depth}};
+    return {stack.frames.begin(), stack.frames.begin() + stack.depth};
+}
+
+/// From the innermost frame to the program's first one, whatever has called that.
+place place_of(const finding &described) {
+    std::vector<void *> frames = frames_of(described);
+    if (!frames.empty()) {
+        const auto of_program = std::find(frames.begin(), frames.end(),
+                                          first_program_frame(described.events.back().stack));
+        if (of_program != frames.end())
+            frames.erase(of_program + 1, frames.end());
+    }
+    return {described.kind, std::move(frames)};
+}
+
+/// What a rule of the suppressions may depend on: the kind, the device and all stacks.
+using matched_parts = std::pair<std::pair<finding_kind, std::string>, std::vector<void *>>;
+
+matched_parts matched_parts_of(const finding &described) {
+    matched_parts parts = {{described.kind, described.device}, {}};
+    for (const call_event &event : described.events) {
+        const stack_trace &stack = event.stack;
+        parts.second.insert(parts.second.end(), stack.frames.begin(),
+                            stack.frames.begin() + stack.depth);
+        parts.second.push_back(nullptr); // the end of this stack
+    }
+    return parts;
 }
 
 std::vector<std::string> kind_names() {
@@ -51,60 +79,82 @@ struct report_log::impl {
         if (!problem.empty())
             note(problem);
     }
-    void report(const finding &);
-
     struct place_counts {
         std::size_t number = 0; ///< in the order of their first findings, from 1
-        std::size_t num_findings = 0;
-        bool is_suppressed = false;
+        std::size_t num_shown = 0, num_suppressed = 0;
     };
+    void report(const finding &);
+    place_counts &count_at(const finding &);
+    /// Describes the finding if that is needed to know it.
+    bool is_suppressed(const finding &, described_finding &);
+    void describe_once(const finding &reported, described_finding &shown) {
+        if (shown.title.empty())
+            shown = describe(reported, sources, clock);
+    }
 
     const settings config;
     const event_clock clock;
     std::mutex mutex; ///< protects the following
     suppressions suppressed;
+    std::map<matched_parts, bool> matches; ///< whether a rule matches
     source_files sources;
-    std::map<place, place_counts> places;
+    std::map<place, place_counts> places;             ///< of the kind and these frames
+    std::map<place, place_counts *> places_of_stacks; ///< of the kind and whole stacks
     std::set<std::string> notes;
     finding_counts counts;
     log_file log;
     bool has_summary = false;
 };
 
+report_log::impl::place_counts &report_log::impl::count_at(const finding &reported) {
+    place_counts *&known = places_of_stacks[{reported.kind, frames_of(reported)}];
+    if (known == nullptr) { // else no symbol is looked up
+        known = &places[place_of(reported)];
+        if (known->number == 0) {
+            known->number = places.size();
+            counts.by_place.push_back(0);
+        }
+    }
+    return *known;
+}
+
+bool report_log::impl::is_suppressed(const finding &reported, described_finding &shown) {
+    if (suppressed.rules.empty())
+        return false;
+    const auto [match, is_new] = matches.try_emplace(matched_parts_of(reported));
+    if (is_new) {
+        describe_once(reported, shown);
+        match->second =
+            suppressed.matches(describe(reported.kind).name, reported.device, shown.frames());
+    }
+    return match->second;
+}
+
 void report_log::impl::report(const finding &reported) {
     if (has_summary)
         return;
-    place_counts &counted = places[place_of(reported)];
-    const bool is_new = counted.num_findings == 0;
-    const std::size_t num_earlier = counted.num_findings++;
-    if (is_new) {
-        counted.number = places.size();
-        counts.by_place.push_back(0);
-    }
-    ++counts.by_place[counted.number - 1];
-    const bool is_printed = num_earlier < config.max_reports;
     described_finding shown;
-    if (is_new || is_printed)
-        shown = describe(reported, sources, clock);
-    if (is_new) // all findings of a place have its functions
-        counted.is_suppressed =
-            suppressed.matches(describe(reported.kind).name, reported.device, shown.frames());
-    if (counted.is_suppressed)
+    const bool hides = is_suppressed(reported, shown);
+    place_counts &counted = count_at(reported);
+    std::size_t &num_similar = hides ? counted.num_suppressed : counted.num_shown;
+    const std::size_t num_earlier = num_similar++;
+    if (hides)
         ++counts.num_suppressed;
     else {
         ++counts.by_kind[reported.kind];
-        counts.num_places += is_new ? 1 : 0;
+        ++counts.by_place[counted.number - 1];
+        counts.num_places += num_earlier == 0 ? 1 : 0;
     }
-    if (!is_printed) {
+    if (num_earlier >= config.max_reports) {
         ++counts.num_repeated;
         return;
     }
-    if (!counted.is_suppressed)
+    describe_once(reported, shown);
+    if (!hides)
         write_text(STDERR_FILENO, as_text(shown));
-    note_problem(log.write(as_json(shown, {.suppressed = counted.is_suppressed,
-                                           .place_number = counted.number,
-                                           .num_earlier = num_earlier})));
-    if (!counted.is_suppressed)
+    note_problem(log.write(as_json(
+        shown, {.suppressed = hides, .place_number = counted.number, .num_earlier = num_earlier})));
+    if (!hides)
         stop_debugger(reported);
 }
 
@@ -122,6 +172,11 @@ report_log::~report_log() = default;
 void report_log::report(const finding &reported) {
     const std::lock_guard guard(impl_->mutex);
     impl_->report(reported);
+}
+
+void report_log::note_device() {
+    const std::lock_guard guard(impl_->mutex);
+    impl_->counts.has_device = true;
 }
 
 void report_log::note(const std::string &text) {

@@ -19,6 +19,8 @@ class report_log {
     ~report_log();
 
     void report(const finding &);
+    /// The process has opened a device.
+    void note_device();
     /// Prints something that is not checked, each text once.
     void note(const std::string &text);
     /// Writes the summary, once; nothing is reported after it. Returns the number of findings that

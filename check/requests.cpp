@@ -12,11 +12,12 @@ namespace {
 
 using interposer::request;
 
-posted_request to_posted(const request &posted, bool has_stack) {
+posted_request to_posted(const request &posted, bool has_stack, bool is_fenced = false) {
     return {.wr_id = posted.wr_id,
             .opcode = posted.opcode,
             .is_receive = posted.is_receive,
             .is_signaled = posted.is_signaled,
+            .is_fenced = is_fenced,
             .memory = {},
             .device_sges = {},
             .stack = has_stack ? stack_trace::capture_all() : stack_trace{}};
@@ -74,7 +75,8 @@ void check_ownership(locked_books &locked, const known_object &queue, posted_req
     if (!locked.books.owned.is_started())
         return;
     check_overlap(locked.books, queue, posted, locked.results);
-    if (!is_written(posted) || is_target_compared(locked, posted))
+    if (is_written(posted) ? is_target_compared(locked, posted)
+                           : find_awaited(locked.books, queue, posted) == nullptr)
         copy_memory(posted);
 }
 
@@ -100,12 +102,12 @@ void check_initialized(locked_books &locked, const known_qp &qp, const posted_re
                                               describe_request(request) + ", is posted"));
 }
 
-/// The program learns that it is complete.
-void end_request(locked_books &locked, const request &completed,
+/// The program learns that it is complete. False: its QP was reset since it was posted.
+bool end_request(locked_books &locked, const request &completed,
                  std::optional<std::size_t> byte_len) {
     posted_request *const posted = locked.books.find_request(completed);
     if (posted == nullptr)
-        return;
+        return false;
     // A target that the device has itself may be changed by it.
     const bool is_compared = !is_written(*posted) || (locked.process().late_holds != nullptr &&
                                                       locked.process().late_holds(completed));
@@ -115,6 +117,7 @@ void end_request(locked_books &locked, const request &completed,
     if (sanitizers *const watcher = locked.process().watcher.get())
         watcher->complete(completed.number, *posted, byte_len);
     remove_request(locked.books, completed);
+    return true;
 }
 
 /// A receive of the QP is complete, which the peer has sent after what it has got: it may have
@@ -266,22 +269,28 @@ void note_connection(const ibv_qp &qp, const ibv_qp_attr &attr, int mask) {
     });
 }
 
-void add_request(const request &added, std::span<const ibv_sge> sges, ibv_sge *&sg_list) {
+void add_request(const request &added, std::span<const ibv_sge> sges, bool is_fenced,
+                 ibv_sge *&sg_list) {
     with_books([&](locked_books &locked) {
         process_books &books = locked.books;
-        posted_request posted = to_posted(added, locked.config().post_stacks);
+        posted_request posted = to_posted(added, locked.config().post_stacks, is_fenced);
         if (known_qp *const qp = books.find_qp(added.queue)) {
             const std::size_t max_sges =
                 added.is_receive ? qp->max_receive_sges : qp->max_send_sges;
             const std::span<const ibv_sge> read = readable(sges, max_sges);
             posted.memory = check_sges(books, *qp, qp->pd_handle, posted, read, locked.results);
-            check_initialized(locked, *qp, posted);
+            if (find_awaited(books, *qp, posted) == nullptr)
+                check_initialized(locked, *qp, posted);
             check_ownership(locked, *qp, posted);
             if (!read.empty() && locked.config().distinct_keys)
                 sg_list = use_device_keys(books, *qp, posted, read);
             if (locked.config().fill)
                 check_wr_id(*qp, posted, locked.results);
             check_after_failure(*qp, posted, locked.results);
+            // That of a CQ which a function of a driver has created is not polled where the
+            // interposer sees it.
+            if (books.find_cq(added.is_receive ? qp->recv_cq : qp->send_cq) == nullptr)
+                return;
             const posted_request &kept = books.add_request(*qp, added.number, std::move(posted));
             check_capacity(books, *qp, kept, locked.results);
         } else if (known_srq *const srq = books.find_srq(added.queue)) {
@@ -321,16 +330,17 @@ void note_completion(const interposer::completion &polled) {
         constexpr std::optional<std::size_t> NOTHING, ALL = SIZE_MAX;
         for (const request &silent : polled.silent) // posted before
             end_request(locked, silent, is_success ? ALL : NOTHING);
-        end_request(locked, *polled.completed, is_success ? written_length(polled) : NOTHING);
+        const bool is_current =
+            end_request(locked, *polled.completed, is_success ? written_length(polled) : NOTHING);
         if (sanitizers *const watcher = locked.process().watcher.get())
             watcher->note_completion(polled.wc);
-        if (is_success) {
-            if (known_qp *const qp = find_receiver(locked.books, polled))
-                note_answer(locked, *qp);
-            return;
-        }
-        note_failure(locked.books, *polled.completed, polled.wc.status);
-        fill = locked.config().fill;
+        fill = !is_success && locked.config().fill;
+        if (!is_current)
+            return; // it says nothing about the QP as it is now
+        if (!is_success)
+            note_failure(locked.books, *polled.completed, polled.wc.status);
+        else if (known_qp *const qp = find_receiver(locked.books, polled))
+            note_answer(locked, *qp);
     });
     if (fill)
         fill_undefined(polled.wc);

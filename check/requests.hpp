@@ -11,7 +11,8 @@ namespace coherdma::check {
 
 /// A request is about to be posted; sges: none if its data are inline. sg_list is set to others if
 /// the program has other lkeys than the device.
-void add_request(const interposer::request &, std::span<const ibv_sge> sges, ibv_sge *&sg_list);
+void add_request(const interposer::request &, std::span<const ibv_sge> sges, bool is_fenced,
+                 ibv_sge *&sg_list);
 /// What a send has besides its SGEs: remote memory, an AH, an MW to bind, limits of other devices.
 void check_send(const interposer::request &, const ibv_send_wr &);
 /// The request, which may be a bind, is posted, or was refused.

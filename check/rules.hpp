@@ -91,6 +91,10 @@ void check_capacity(process_books &, known_qp &, const posted_request &, finding
 void copy_memory(posted_request &);
 /// When the program learns that the device has executed it. Of a target: before it is delivered.
 void check_change(const known_object &queue, const posted_request &, findings &);
+/// An outstanding request of the queue that writes to the source of this one, and for which this
+/// one waits by its fence: then the program expects the source to change. nullptr: there is none.
+const posted_request *find_awaited(const process_books &, const known_object &queue,
+                                   const posted_request &);
 /// Whether other requests write to memory of this one, too: what one delivers changes the other.
 /// These are not compared any more.
 bool shares_target(process_books &, const posted_request &);
@@ -108,6 +112,8 @@ bool is_unarmed(const process_books &, const ibv_comp_channel &);
 /// And there are requests whose completions are not told. If there are none, another thread may
 /// still be about to arm.
 bool is_endless(const process_books &, const ibv_comp_channel &);
+/// Of the channel's CQs, by any thread.
+std::size_t count_polls(const process_books &, const ibv_comp_channel &);
 /// wait: the stack of the thread that waits.
 void check_endless(const process_books &, const ibv_comp_channel &, const stack_trace &wait,
                    findings &);

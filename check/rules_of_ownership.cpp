@@ -18,10 +18,18 @@ using reports::hex_number;
 
 constexpr std::size_t MAX_COPIED = std::size_t{256} << 20; ///< bytes of all outstanding requests
 
-const std::vector<named_memory> NO_MEMORY;
-
 bool overlaps(const named_memory &named, std::uintptr_t begin, std::uintptr_t end) noexcept {
     return named.begin < end && begin < named.end;
+}
+
+bool have_common(const posted_request &request, const posted_request &other) noexcept {
+    return std::any_of(
+        request.memory.begin(), request.memory.end(), [&](const named_memory &named) {
+            return std::any_of(other.memory.begin(), other.memory.end(),
+                               [&](const named_memory &named_by_other) {
+                                   return overlaps(named_by_other, named.begin, named.end);
+                               });
+        });
 }
 
 /// The memory of the request that has the address; nullptr: none.
@@ -45,13 +53,15 @@ struct difference {
 void add_differences(std::span<const std::byte> now, const std::byte *posted, std::size_t offset,
                      difference &result) {
     for (std::size_t i = 0; i < now.size(); ++i) {
-        if (now[i] == posted[i])
+        // Once: the program may write meanwhile.
+        const std::byte current = __atomic_load_n(&now[i], __ATOMIC_RELAXED);
+        if (current == posted[i])
             continue;
         result.last = offset + i;
         if (result.count++ == 0) {
             result.first = offset + i;
             result.before = posted[i];
-            result.after = now[i];
+            result.after = current;
         }
     }
 }
@@ -145,6 +155,18 @@ void check_change(const known_object &queue, const posted_request &request, find
     result.push_back(std::move(added));
 }
 
+const posted_request *find_awaited(const process_books &books, const known_object &queue,
+                                   const posted_request &request) {
+    const posted_request *awaited = nullptr;
+    if (request.is_fenced)
+        books.for_each_request([&](const known_object &other_queue, const posted_request &other) {
+            if (&other_queue == &queue && waits_for(request, other) && have_common(request, other))
+                awaited = &other;
+            return awaited != nullptr;
+        });
+    return awaited;
+}
+
 bool shares_target(process_books &books, const posted_request &request) {
     const auto is_target = [&](const named_memory &named) { // of another
         return books.owned.conflicts(named.begin, named.end, memory_use::SOURCE);
@@ -152,10 +174,8 @@ bool shares_target(process_books &books, const posted_request &request) {
     if (std::none_of(request.memory.begin(), request.memory.end(), is_target))
         return false;
     books.for_each_request([&](const known_object &, posted_request &other) {
-        for (const named_memory &named : is_written(other) ? other.memory : NO_MEMORY)
-            for (const named_memory &common : request.memory)
-                if (overlaps(named, common.begin, common.end))
-                    other.copy.reset();
+        if (is_written(other) && have_common(request, other))
+            other.copy.reset();
         return false;
     });
     return true;
@@ -171,7 +191,8 @@ void check_overlap(const process_books &books, const known_object &queue,
     if (it == request.memory.end())
         return;
     books.for_each_request([&](const known_object &other_queue, const posted_request &other) {
-        if (other.is_returned || !(is_written(other) || is_written(request)))
+        if (other.is_returned || !(is_written(other) || is_written(request)) ||
+            (&other_queue == &queue && waits_for(request, other)))
             return false;
         const auto common =
             std::find_if(other.memory.begin(), other.memory.end(), [&](const named_memory &named) {

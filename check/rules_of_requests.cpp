@@ -90,20 +90,6 @@ bool takes_no_post(ibv_qp_state state, bool is_receive) noexcept {
            (!is_receive && (state == IBV_QPS_INIT || state == IBV_QPS_RTR));
 }
 
-void check_cq(known_cq &cq, std::size_t num_expected, const posted_request &request,
-              findings &result) {
-    const int num_entries = static_cast<const ibv_cq *>(cq.handle)->cqe; // may have been resized
-    if (cq.is_overflow_reported || num_entries <= 0 ||
-        num_expected <= static_cast<std::size_t>(num_entries))
-        return;
-    cq.is_overflow_reported = true;
-    result.push_back(make_finding(finding_kind::CQ_OVERFLOW, cq,
-                                  std::to_string(num_expected) +
-                                      " completions can come before one is polled, and " + cq.name +
-                                      " has " + std::to_string(num_entries) + " entries",
-                                  post_of(request)));
-}
-
 /// The CQ that all receives of the SRQ complete into; nullptr: there is none, or there are more.
 known_cq *find_cq_of(process_books &books, const known_srq &srq) {
     const void *common = nullptr;
@@ -117,13 +103,40 @@ known_cq *find_cq_of(process_books &books, const known_srq &srq) {
     return books.find_cq(common);
 }
 
+/// Receives of SRQs; cq: of those of which all complete into it.
+std::size_t count_srq_receives(process_books &books, const known_cq *cq) {
+    std::size_t count = 0;
+    for (const auto &[handle, srq] : books.srqs)
+        if (!srq.receives.empty() && (cq == nullptr || find_cq_of(books, srq) == cq))
+            count += srq.receives.size();
+    return count;
+}
+
+void check_cq(process_books &books, known_cq &cq, const posted_request &request, findings &result) {
+    const int num_entries = static_cast<const ibv_cq *>(cq.handle)->cqe; // may have been resized
+    const auto is_room_for = [&](std::size_t count) {
+        return count <= static_cast<std::size_t>(num_entries);
+    };
+    if (cq.is_overflow_reported || num_entries <= 0 ||
+        is_room_for(cq.num_expected + count_srq_receives(books, nullptr)))
+        return; // without a look at all QPs
+    const std::size_t num_expected = cq.num_expected + count_srq_receives(books, &cq);
+    if (is_room_for(num_expected))
+        return;
+    cq.is_overflow_reported = true;
+    result.push_back(make_finding(finding_kind::CQ_OVERFLOW, cq,
+                                  std::to_string(num_expected) +
+                                      " completions can come before one is polled, and " + cq.name +
+                                      " has " + std::to_string(num_entries) + " entries",
+                                  post_of(request)));
+}
+
 } // namespace
 
 void check_srq_capacity(process_books &books, const known_srq &srq, const posted_request &request,
                         findings &result) {
-    known_cq *const cq = find_cq_of(books, srq);
-    if (cq != nullptr)
-        check_cq(*cq, cq->num_expected + srq.receives.size(), request, result);
+    if (known_cq *const cq = find_cq_of(books, srq))
+        check_cq(books, *cq, request, result);
 }
 
 std::vector<named_memory> check_sges(process_books &books, const known_object &queue,
@@ -195,8 +208,12 @@ void check_after_failure(known_qp &qp, const posted_request &request, findings &
 void check_capacity(process_books &books, known_qp &qp, const posted_request &request,
                     findings &result) {
     known_cq *const cq = books.find_cq(request.is_receive ? qp.recv_cq : qp.send_cq);
-    if (cq != nullptr && request.is_signaled)
-        check_cq(*cq, cq->num_expected, request, result);
+    // One more than the queue has: the driver refuses it, or another thread is polling a completion
+    // that the books do not know yet.
+    const std::size_t num_queued = request.is_receive ? qp.receives.size() : qp.sends.size();
+    const std::size_t max_queued = request.is_receive ? qp.max_receives : qp.max_sends;
+    if (cq != nullptr && request.is_signaled && (max_queued == 0 || num_queued <= max_queued))
+        check_cq(books, *cq, request, result);
     if (!request.is_receive && qp.max_sends != 0 && qp.sends.size() == qp.max_sends &&
         qp.num_signaled == 0)
         result.push_back(

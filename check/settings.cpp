@@ -34,8 +34,8 @@ bool parse_number(std::string_view text, std::size_t &number) {
 void read_limit(settings &config) {
     constexpr const char *NAME = "COHERDMA_CHECK_LIMIT";
     const std::string value = get_variable(NAME);
-    if (!value.empty() && !parse_number(value, config.max_reports))
-        set_problem(config, NAME, value, "is not a number of findings");
+    if (!value.empty() && (!parse_number(value, config.max_reports) || config.max_reports == 0))
+        set_problem(config, NAME, value, "is not a number of findings, 1 or more");
 }
 
 void read_exit_status(settings &config) {

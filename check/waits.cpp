@@ -5,6 +5,7 @@
 #include <system_error>
 #include <thread>
 #include <unistd.h>
+#include <utility>
 
 namespace coherdma::check {
 namespace {
@@ -16,9 +17,13 @@ constexpr auto INTERVAL = 250ms;
 constexpr unsigned PATIENCE = 5; ///< looks: more than a second
 
 /// Whether nothing ends the wait, unless the program's other threads do something.
-bool is_endless(process_books &books, const endless_wait &wait) {
-    if (wait.channel != nullptr)
-        return is_endless(books, *wait.channel);
+bool is_endless(process_books &books, endless_wait &wait) {
+    if (wait.channel != nullptr) {
+        // A thread that polls all the time may arm the CQ when there is nothing to poll any more.
+        const std::size_t num_polls = count_polls(books, *wait.channel);
+        return std::exchange(wait.num_polls, num_polls) == num_polls &&
+               is_endless(books, *wait.channel);
+    }
     const known_object *const ended = books.find(wait.ended);
     return ended != nullptr && ended->num_unacknowledged != 0;
 }
@@ -81,7 +86,8 @@ void begin_wait(locked_books &locked, const ibv_comp_channel &channel) {
         add(locked, {.channel = &channel,
                      .ended = {},
                      .stack = stack_trace::capture_all(),
-                     .thread = gettid()});
+                     .thread = gettid(),
+                     .num_polls = count_polls(locked.books, channel)});
 }
 
 void begin_destroy(locked_books &locked, const interposer::object &ended) {

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 namespace coherdma::reports {
@@ -18,12 +20,46 @@ std::string expand_pid(std::string name) {
     return name;
 }
 
+/// While it exists, a write to a pipe that nobody reads does not end the program.
+class no_sigpipe {
+  public:
+    no_sigpipe() noexcept {
+        sigset_t pending;
+        was_pending_ = sigpending(&pending) == 0 && sigismember(&pending, SIGPIPE) == 1;
+        sigemptyset(&signal_);
+        sigaddset(&signal_, SIGPIPE);
+        pthread_sigmask(SIG_BLOCK, &signal_, &previous_mask_);
+    }
+    ~no_sigpipe() {
+        const int saved_errno = errno;
+        constexpr timespec NO_WAIT = {.tv_sec = 0, .tv_nsec = 0};
+        while (!was_pending_ && sigtimedwait(&signal_, nullptr, &NO_WAIT) == SIGPIPE) {
+        }
+        pthread_sigmask(SIG_SETMASK, &previous_mask_, nullptr);
+        errno = saved_errno;
+    }
+    no_sigpipe(const no_sigpipe &) = delete;
+    no_sigpipe &operator=(const no_sigpipe &) = delete;
+
+  private:
+    sigset_t signal_{}, previous_mask_{};
+    bool was_pending_ = false;
+};
+
+/// Whether the descriptor, which does not block, has room again after a while.
+bool waits_for_room(int fd, int error) noexcept {
+    constexpr int PATIENCE_MS = 1000;
+    pollfd asked = {.fd = fd, .events = POLLOUT, .revents = 0};
+    return error == EAGAIN && poll(&asked, 1, PATIENCE_MS) == 1;
+}
+
 } // namespace
 
 int write_text(int fd, std::string_view text) noexcept {
+    const no_sigpipe scope;
     while (!text.empty()) {
         const ssize_t length = write(fd, text.data(), text.size());
-        if (length == 0 || (length < 0 && errno != EINTR))
+        if (length == 0 || (length < 0 && errno != EINTR && !waits_for_room(fd, errno)))
             return length == 0 ? EIO : errno;
         text.remove_prefix(static_cast<std::size_t>(std::max<ssize_t>(length, 0)));
     }

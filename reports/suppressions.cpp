@@ -54,6 +54,13 @@ std::string function_of(const std::string &frame) {
     return frame.substr(begin, plus == std::string::npos ? plus : plus - begin);
 }
 
+std::string pattern_of(std::string name) {
+    for (char &c : name)
+        if (std::string_view("*?[]\\#").find(c) != std::string_view::npos)
+            c = '?';
+    return name;
+}
+
 /// Whether a rule has the kind, the device and, if it has a function, a frame of the finding.
 bool suppressions::matches(std::string_view kind, const std::string &device,
                            const std::vector<std::string> &frames) const {

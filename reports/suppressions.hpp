@@ -31,6 +31,10 @@ suppressions parse_suppressions(std::string_view text, const std::string &file_n
 /// "?? (/usr/bin/rping+0x1234)".
 std::string function_of(const std::string &frame);
 
+/// A pattern for a rule that matches the device or function with this name: of what would not stand
+/// for itself there, any character.
+std::string pattern_of(std::string name);
+
 /// If the file cannot be read, the result has a problem and no rules.
 suppressions read_suppressions(const std::string &file_name, const std::vector<std::string> &kinds);
 

@@ -114,6 +114,7 @@ class log_reader {
   private:
     void add_summary(const json &summary) {
         process sums = process_;
+        sums.has_device = (sums.complete && sums.has_device) || summary.value("device", true);
         sums.complete = true;
         sums.errors += summary.at("errors").get<std::size_t>();
         sums.warnings += summary.at("warnings").get<std::size_t>();
@@ -145,6 +146,10 @@ std::string place_of(const json &finding) {
 
 } // namespace
 
+bool run_result::was_checked() const noexcept {
+    return !findings.empty() || std::any_of(processes.begin(), processes.end(),
+                                            [](const process &p) { return p.has_device; });
+}
 bool run_result::has_all_summaries() const noexcept {
     return std::all_of(processes.begin(), processes.end(),
                        [](const process &p) { return p.complete; });

@@ -12,9 +12,10 @@
 
 namespace tools::check {
 
-/// A process that opened a device.
+/// A process that was checked.
 struct process {
     long pid = 0;
+    bool has_device = true; ///< it opened one, unless its summary says that it did not
     /// It wrote its summary at exit, and no invalid lines: no finding is missing.
     bool complete = false;
     std::size_t errors = 0, warnings = 0, suppressed = 0, repeated = 0; ///< in the summary
@@ -33,7 +34,8 @@ struct run_result {
     std::vector<logged_finding> findings;       ///< not suppressed
     std::map<std::string, std::size_t> by_kind; ///< in the summaries
 
-    [[nodiscard]] bool was_checked() const noexcept { return !processes.empty(); }
+    /// A process opened a device.
+    [[nodiscard]] bool was_checked() const noexcept;
     /// Each process logged its summary, so no findings are missing.
     [[nodiscard]] bool has_all_summaries() const noexcept;
     /// The number of findings, including those that were not logged.

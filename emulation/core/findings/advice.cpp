@@ -165,14 +165,6 @@ std::string find_region_name(const memory_region &mr, const frame_list &reg_stac
     return source_of_registration(reg_stack, files);
 }
 
-/// A pattern that matches the function: of what would not stand for itself there, any character.
-std::string pattern_of(std::string function) {
-    for (char &c : function)
-        if (std::string_view("*?[]\\#").find(c) != std::string_view::npos)
-            c = '?';
-    return function;
-}
-
 /// The line of a file of suppressions for findings with this kind, device and function.
 std::string suppression_of(const finding &finding, const frame_list &reg_stack) {
     std::string line =
