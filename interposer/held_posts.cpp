@@ -14,21 +14,59 @@
 #include <new>
 
 namespace coherdma::interposer {
-namespace {
 
 /// All QPs whose sends are held, and the thread that posts them.
 struct schedule {
     std::mutex mutex; ///< protects the following
     std::condition_variable changed;
-    std::vector<std::weak_ptr<held_posts>> queues; ///< an expired entry is used again
+    std::vector<held_posts *> queues; ///< nullptr: the QP is destroyed, and the entry is used again
     bool has_thread = false;
     bool is_woken = false;   ///< the first post of a queue is held
-    bool is_posting = false; ///< the thread is in held_posts::release_until()
+    bool is_posting = false; ///< the thread is in for_each_queue()
     unsigned num_pauses = 0; ///< while there is one, the thread posts nothing
 
     std::atomic<bool> has_queues = false, is_ended = false;
     schedule *parents = nullptr; ///< of fork(): kept, so that a leak checker finds none
+
+    void add(held_posts *);
+    /// Once it has returned, no thread uses the queue.
+    void remove(held_posts *) noexcept;
+    /// Calls the function for each queue, without the mutex.
+    template <class function>
+    void for_each_queue(function call) noexcept {
+        std::unique_lock lock(mutex);
+        for (std::size_t i = 0; i < queues.size(); ++i) { // a queue keeps its place
+            held_posts *const queue = queues[i];
+            if (queue == nullptr)
+                continue;
+            ++queue->num_users_;
+            lock.unlock();
+            call(*queue);
+            lock.lock();
+            if (--queue->num_users_ == 0)
+                changed.notify_all(); // remove() may wait
+        }
+    }
 };
+
+void schedule::add(held_posts *added) {
+    const std::lock_guard guard(mutex);
+    const auto unused = std::find(queues.begin(), queues.end(), nullptr);
+    if (unused != queues.end())
+        *unused = added;
+    else
+        queues.push_back(added);
+    // Relaxed: a call that must come after a post of this QP also comes after its creation.
+    has_queues.store(true, std::memory_order_relaxed);
+}
+
+void schedule::remove(held_posts *removed) noexcept {
+    std::unique_lock lock(mutex);
+    std::replace(queues.begin(), queues.end(), removed, static_cast<held_posts *>(nullptr));
+    changed.wait(lock, [&] { return removed->num_users_ == 0; });
+}
+
+namespace {
 
 /// Never destroyed: other threads post while one is in exit().
 schedule *&current_schedule() noexcept {
@@ -39,24 +77,8 @@ schedule *&current_schedule() noexcept {
 /// An observer's on_refuse() may call exit() or fork().
 [[gnu::tls_model("initial-exec")]] thread_local bool is_posting_thread = false;
 
-/// Calls the function for each queue, without the mutex. A queue stays where it is in the list.
-template <class function>
-void for_each_queue(schedule &all, function call) noexcept {
-    for (std::size_t i = 0;; ++i) {
-        std::shared_ptr<held_posts> queue;
-        {
-            const std::lock_guard guard(all.mutex);
-            if (i == all.queues.size())
-                return;
-            queue = all.queues[i].lock();
-        }
-        if (queue != nullptr)
-            call(*queue);
-    }
-}
-
 void release_everything() noexcept {
-    for_each_queue(*current_schedule(), [](held_posts &queue) { queue.release(); });
+    current_schedule()->for_each_queue([](held_posts &queue) { queue.release(); });
 }
 
 void *run_thread(void *) noexcept {
@@ -74,8 +96,8 @@ void *run_thread(void *) noexcept {
         lock.unlock();
         time_point next = time_point::max();
         const time_point now = std::chrono::steady_clock::now();
-        for_each_queue(all,
-                       [&](held_posts &queue) { next = std::min(next, queue.release_until(now)); });
+        all.for_each_queue(
+            [&](held_posts &queue) { next = std::min(next, queue.release_until(now)); });
         lock.lock();
         all.is_posting = false;
         all.changed.notify_all(); // a pause may begin
@@ -158,19 +180,6 @@ bool start_thread(schedule &all) noexcept {
     return all.has_thread;
 }
 
-void add_queue(schedule &all, const std::shared_ptr<held_posts> &added) {
-    const std::lock_guard guard(all.mutex);
-    const auto expired =
-        std::find_if(all.queues.begin(), all.queues.end(),
-                     [](const std::weak_ptr<held_posts> &queue) { return queue.expired(); });
-    if (expired != all.queues.end())
-        *expired = added;
-    else
-        all.queues.push_back(added);
-    // Relaxed: a call that must come after a post of this QP also comes after its creation.
-    all.has_queues.store(true, std::memory_order_relaxed);
-}
-
 std::uint64_t length_of(const ibv_send_wr &wr) noexcept {
     std::uint64_t length = 0;
     for (int i = 0; i < wr.num_sge; ++i)
@@ -199,15 +208,25 @@ held_wr::held_wr(const request &sent, const ibv_send_wr &original)
     wr.sg_list = sges.data(); // stays where it is when this object is moved
 }
 
-std::shared_ptr<held_posts> held_posts::create(ibv_qp &qp, const ibv_qp_cap &cap,
-                                               post_function *driver,
-                                               const std::vector<observer *> &observers,
-                                               std::chrono::microseconds delay) noexcept try {
-    auto created = std::make_shared<held_posts>(qp, cap, driver, observers, delay);
-    add_queue(*current_schedule(), created);
+held_posts *held_posts::create(ibv_qp &qp, const ibv_qp_cap &cap, post_function *driver,
+                               const std::vector<observer *> &observers,
+                               std::chrono::microseconds delay) noexcept try {
+    auto *const created = new held_posts(qp, cap, driver, observers, delay);
+    try {
+        current_schedule()->add(created);
+    } catch (...) {
+        delete created;
+        throw;
+    }
     return created;
 } catch (const std::bad_alloc &) {
     return nullptr;
+}
+
+void held_posts::destroy(held_posts *destroyed) noexcept {
+    const unobserved_scope scope; // the wait is a cancellation point
+    current_schedule()->remove(destroyed);
+    delete destroyed;
 }
 
 held_posts::held_posts(ibv_qp &qp, const ibv_qp_cap &cap, post_function *driver,
@@ -381,7 +400,7 @@ void held_posts::release_all(const ibv_context *context) noexcept {
     schedule &all = *current_schedule();
     if (!all.has_queues.load(std::memory_order_relaxed) || unobserved_scope::is_active())
         return;
-    for_each_queue(all, [=](held_posts &queue) {
+    all.for_each_queue([=](held_posts &queue) {
         if (queue.context() == context)
             queue.release();
     });

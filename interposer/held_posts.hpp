@@ -18,13 +18,13 @@
 #include <chrono>
 #include <cstddef>
 #include <list>
-#include <memory>
 #include <mutex>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace coherdma::interposer {
+
+struct schedule;
 
 /// A WR with copies of all that it points to, but for its AH.
 struct held_wr : posted_request {
@@ -42,12 +42,14 @@ class held_posts {
     using time_point = std::chrono::steady_clock::time_point;
 
     /// cap: as the driver has returned it. nullptr: there is no memory.
-    static std::shared_ptr<held_posts> create(ibv_qp &, const ibv_qp_cap &, post_function *driver,
-                                              const std::vector<observer *> &,
-                                              std::chrono::microseconds delay) noexcept;
+    static held_posts *create(ibv_qp &, const ibv_qp_cap &, post_function *driver,
+                              const std::vector<observer *> &,
+                              std::chrono::microseconds delay) noexcept;
 
-    held_posts(ibv_qp &, const ibv_qp_cap &, post_function *driver, const std::vector<observer *> &,
-               std::chrono::microseconds delay);
+    /// The QP no longer exists. Nothing of it is held.
+    static void destroy(held_posts *) noexcept;
+    held_posts(const held_posts &) = delete;
+    held_posts &operator=(const held_posts &) = delete;
 
     /// Whether the driver surely accepts the WR, if the QP is ready to send and has room.
     bool is_accepted(const ibv_send_wr &) const noexcept;
@@ -70,6 +72,10 @@ class held_posts {
     const ibv_context *context() const noexcept { return &context_; }
 
   private:
+    held_posts(ibv_qp &, const ibv_qp_cap &, post_function *driver, const std::vector<observer *> &,
+               std::chrono::microseconds delay);
+    ~held_posts() = default;
+
     /// The WRs of one call of ibv_post_send().
     struct held_post {
         std::vector<held_wr> wrs;
@@ -83,7 +89,7 @@ class held_posts {
     void post(held_post &) noexcept;
     void report_refused(const held_post &) const;
 
-    ibv_qp &qp_; ///< exists while something is held or the QP is used directly
+    ibv_qp &qp_; ///< exists while something is held
     const ibv_context &context_;
     const std::string device_name_;
     const std::uint32_t qp_num_;
@@ -94,13 +100,16 @@ class held_posts {
     std::mutex mutex_; ///< protects the following, and their order at the driver
     std::list<held_post> posts_;
     unsigned num_direct_uses_ = 0;
+
+    friend struct schedule;
+    unsigned num_users_ = 0; ///< that schedule::for_each_queue() has; with the schedule's mutex
 };
 
 /// While it exists, the QP is used directly; nullptr: nothing of it is held.
 class direct_use {
   public:
-    explicit direct_use(std::shared_ptr<held_posts> held) noexcept
-        : held_(std::move(held)) {
+    explicit direct_use(held_posts *held) noexcept
+        : held_(held) {
         if (held_ != nullptr)
             held_->begin_direct_use();
     }
@@ -112,7 +121,7 @@ class direct_use {
     direct_use &operator=(const direct_use &) = delete;
 
   private:
-    const std::shared_ptr<held_posts> held_; ///< the call may destroy the QP
+    held_posts *const held_;
 };
 
 } // namespace coherdma::interposer

@@ -91,7 +91,7 @@ struct qp_record : object_record {
     std::uint64_t send_ops_flags = 0;
     std::unique_ptr<driver_wr_functions> driver_ex; ///< nullptr: it has no ibv_wr_*
     request_builder builder;
-    std::shared_ptr<held_posts> held; ///< nullptr: the driver gets all posts at once
+    held_posts *held = nullptr; ///< nullptr: the driver gets all posts at once
 };
 
 /// Never destroyed: other threads use objects while one is in exit().

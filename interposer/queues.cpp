@@ -97,8 +97,7 @@ void take_queues(qp_record &record, bool has_srq) noexcept {
 
 /// nullptr: no observer asks for it, or the QP's sends cannot be held. cap: nullptr: it is not
 /// known.
-std::shared_ptr<held_posts> make_held_posts(const qp_record &record, ibv_qp &qp,
-                                            const ibv_qp_cap *cap) {
+held_posts *make_held_posts(const qp_record &record, ibv_qp &qp, const ibv_qp_cap *cap) {
     // A QP without books: it is not known how many requests it has. Single-threaded: the driver may
     // take no lock when it posts.
     if (cap == nullptr || record.sends == nullptr || record.info.is_single_threaded)
@@ -166,7 +165,7 @@ void say_unobserved(const ibv_qp &qp) {
 }
 
 /// What is held of the QP; nullptr: nothing can be.
-std::shared_ptr<held_posts> find_held(const ibv_qp *qp) noexcept {
+held_posts *find_held(const ibv_qp *qp) noexcept {
     const qp_record *const record = tables().qps.find(qp);
     return is_observed(record) ? record->held : nullptr;
 }
@@ -279,10 +278,17 @@ int ibv_destroy_qp(ibv_qp *qp) {
     if (tables().qps.find(qp) == nullptr && is_refused(object_kind::QP, qp, "ibv_destroy_qp"))
         return EINVAL;
     int error;
-    const direct_use direct(find_held(qp));
-    if (const auto record = destroy(
-            tables().qps, qp, [=] { return libibverbs().destroy_qp(qp); }, error))
+    held_posts *const held = find_held(qp);
+    if (held != nullptr)
+        held->begin_direct_use();
+    const auto record = destroy(
+        tables().qps, qp, [=] { return libibverbs().destroy_qp(qp); }, error);
+    if (record != nullptr)
         drop_requests(*record);
+    if (held != nullptr && record != nullptr)
+        held_posts::destroy(held);
+    else if (held != nullptr)
+        held->end_direct_use();
     return error;
 }
 

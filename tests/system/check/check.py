@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """The checker finds each wrong program of the corpus, and is silent about the corrected ones.
 
-    check.py rxe|siw [--bare] [--sanitizer asan|tsan|msan] [--only REGEX] [--seed N]
+    check.py rxe|siw [--bare] [--late] [--sanitizer asan|tsan|msan] [--only REGEX] [--seed N]
 
 Runs tests/system/check/corpus over a soft device of the driver (in `softrdma run`), and prints TAP and
 a table. Each case runs twice, each time in a process: wrong and corrected. A finding must be of the
@@ -12,6 +12,7 @@ none. Cases of kind none are correct programs. The program must end as without t
 
 --sanitizer: the corpus as that sanitizer's compiler builds it. It must not report in a corrected program,
 and must report the cases that have its name as their kind.
+--late: as `coherdma check --late`. Cases that need it have the option "late", and run so anyway.
 --bare: without the checker: each program must do what the table of the corpus says of it. --seed: the
 order of the cases. COHERDMA_CHECK_OPTIONS is added to what a case needs. PROVIDER=stock: over the
 provider of rdma-core.
@@ -30,6 +31,7 @@ from typing import Any, Dict, List, NamedTuple, Set, Tuple
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "corpus")
 TIMEOUT = 120.0  # ends a hang
+ENDLESS = 10.0  # after which a program is taken for endless
 OPTIONS = {"leaked": "leaks", "remote-key": "distinctkeys"}  # that the kinds need
 # Kinds that tell which request the device has.
 OWNED = {
@@ -42,6 +44,8 @@ OWNED = {
 }
 SANITIZERS = {"asan": "AddressSanitizer", "tsan": "ThreadSanitizer", "msan": "MemorySanitizer"}
 EXPLANATION = "coherdma check: this memory is of"  # in a report of the address sanitizer
+# Wrong programs that look at memory until data are there: they come with the completion only.
+ENDLESS_IF_LATE = {"message_found_by_memory"}
 CRASHES = (-signal.SIGSEGV, -signal.SIGABRT, -signal.SIGBUS, -signal.SIGILL)
 
 
@@ -51,6 +55,7 @@ class Options(NamedTuple):
     driver: str
     bare: bool
     sanitizer: str  # or ""
+    late: bool
 
     def program(self) -> str:
         suffix = "_" + self.sanitizer if self.sanitizer else ""
@@ -124,7 +129,9 @@ class Run:
         driver = options.driver
         facts = [os.environ[f"SOFTRDMA_{driver.upper()}_{each}"] for each in ("DEVICE", "ADDRESS")]
         command = [options.program(), case.name, variant, driver]
+        is_endless = options.late and variant == "wrong" and case.name in ENDLESS_IF_LATE
         self.records: List[Dict[str, Any]] = []
+        self.is_endless = False
         with tempfile.TemporaryDirectory() as folder:
             try:
                 process = subprocess.run(
@@ -132,12 +139,13 @@ class Run:
                     env=self._environment(case, folder, options),
                     stdout=subprocess.PIPE,
                     stderr=subprocess.STDOUT,
-                    timeout=TIMEOUT,
+                    timeout=ENDLESS if is_endless else TIMEOUT,
                     check=False,
                 )
                 self.status, output = process.returncode, process.stdout
             except subprocess.TimeoutExpired as error:
-                self.status, output = 124, error.stdout or b""
+                self.status, output = 0 if is_endless else 124, error.stdout or b""
+                self.is_endless = is_endless
             self.output = output.decode(errors="replace")
             for name in os.listdir(folder):
                 with open(os.path.join(folder, name), encoding="utf-8") as file:
@@ -155,10 +163,20 @@ class Run:
         if not options.bare:
             drivers.append(plugin + "-observers")
             env["COHERDMA_OBSERVERS"] = plugin + "-check.so"
+            checks = case.options.split(",")
+            if options.late or "late" in checks:
+                env["COHERDMA_OBSERVERS"] += f":{plugin}-late.so"
+            compares_targets = options.late and bool({"ownership", "protect"}.intersection(checks))
             env["COHERDMA_CHECK_LOG"] = folder + "/%p.json"
             env["COHERDMA_CHECK_OPTIONS"] = ",".join(
                 filter(
-                    None, [OPTIONS.get(case.kind), case.options, env.get("COHERDMA_CHECK_OPTIONS")]
+                    None,
+                    [
+                        OPTIONS.get(case.kind),
+                        case.options,
+                        "late" if compares_targets else None,
+                        env.get("COHERDMA_CHECK_OPTIONS"),
+                    ],
                 )
             )
         if drivers:
@@ -208,7 +226,7 @@ def problems_of_end(case: Case, run: Run, variant: str, bare: bool) -> List[str]
     crashed = may_crash and run.status in CRASHES
     if run.status != 0 and not crashed and not report:
         return [f"{variant}: {run.last_lines()}"]
-    if not bare and not crashed and not run.has_summary():
+    if not bare and not crashed and not run.is_endless and not run.has_summary():
         return [f"{variant}: no summary: {run.last_lines()}"]
     return []
 
@@ -284,12 +302,13 @@ def main() -> int:
     )
     parser.add_argument("driver", choices=["rxe", "siw"])
     parser.add_argument("--bare", action="store_true")
+    parser.add_argument("--late", action="store_true")
     parser.add_argument("--sanitizer", choices=sorted(SANITIZERS), default="")
     parser.add_argument("--only", metavar="REGEX", default="")
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     driver = arguments.driver
-    options = Options(driver, arguments.bare, arguments.sanitizer)
+    options = Options(driver, arguments.bare, arguments.sanitizer, arguments.late)
     cases = [each for each in list_cases(options) if re.search(arguments.only, each.name)]
     random.Random(arguments.seed).shuffle(cases)
     print(f"1..{len(cases)}")

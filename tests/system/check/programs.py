@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """Runs programs of other projects under the checker.
 
-    programs.py rxe|siw [--only REGEX] [--ours] [--json FILE]
+    programs.py rxe|siw [--only REGEX] [--ours] [--late] [--json FILE]
 
 Runs where a device of the driver exists (in `softrdma run --driver DRIVER`). Prints TAP, a case for each
-row of the provider's battery: it runs without the checker and then with it and --protect, over the
+row of the provider's battery: it runs without the checker and then with it and --protect, or --late, over the
 stock provider or with --ours over coherdma's. A case fails if the program works only without the checker,
 if the checker's log of a process does not end with its summary, and for a finding that explanations.csv
 does not have.
@@ -65,23 +65,26 @@ def read_logs(folder: Path) -> Logs:
     return Logs(findings, num_processes, num_ended)
 
 
-def run_checked(row: Row, plugin: str, folder: Path) -> Result:
+def run_checked(row: Row, plugin: str, is_late: bool, folder: Path) -> Result:
+    observers = ["check", "late"] if is_late else ["check"]
     os.environ.update(
-        COHERDMA_OBSERVERS=str(BUILD / "provider/libcoherdma-check.so"),
+        COHERDMA_OBSERVERS=":".join(
+            str(BUILD / f"provider/libcoherdma-{name}.so") for name in observers
+        ),
         COHERDMA_CHECK_LOG=str(folder / "check.%p"),
-        COHERDMA_CHECK_OPTIONS="protect",
+        COHERDMA_CHECK_OPTIONS="late" if is_late else "protect",
     )
     return run_pair(row, plugin, folder, str(BUILD / "provider/libcoherdma-observers"))
 
 
-def run_row(row: Row, plugin: str) -> Dict[str, Any]:
+def run_row(row: Row, plugin: str, is_late: bool) -> Dict[str, Any]:
     """Whether the program works without the checker and with it, and the findings."""
     entry: Dict[str, Any] = {}
     for _ in range(TRIES):
         with tempfile.TemporaryDirectory() as folder:
             entry["bare"] = run_pair(row, plugin, Path(folder)).reason
         with tempfile.TemporaryDirectory() as folder:
-            result = run_checked(row, plugin, Path(folder))
+            result = run_checked(row, plugin, is_late, Path(folder))
             entry["checked"], entry["output"] = result.reason, result.output
             entry["logs"] = read_logs(Path(folder))
         if not entry["checked"] or entry["bare"]:
@@ -130,6 +133,7 @@ def main() -> int:
     parser.add_argument("driver", choices=("rxe", "siw"))
     parser.add_argument("--only", default="", metavar="REGEX")
     parser.add_argument("--ours", action="store_true")
+    parser.add_argument("--late", action="store_true")
     parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args()
     facts, known = device_facts(options.driver), read_explanations()
@@ -146,7 +150,7 @@ def main() -> int:
         if options.driver in row.left_out:
             print(f"ok {name} # SKIP {row.left_out[options.driver]}", flush=True)
             continue
-        entry = run_row(row.fill_in(facts), plugin)
+        entry = run_row(row.fill_in(facts), plugin, options.late)
         problems = find_problems(row, entry, known)
         num_failed += bool(problems)
         print(f"{'not ' if problems else ''}ok {name}")

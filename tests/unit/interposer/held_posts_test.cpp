@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
 // Sends that the driver gets later. The program's calls are the interposer's; behind them are a
-// driver and a libibverbs that write down, in one list, what they are called for.
+// driver and a libibverbs of the test (held_posts_driver.hpp).
 
 #include "../cmocka.hpp"
-#include "interposer/calls.hpp"
+#include "held_posts_driver.hpp"
 #include "interposer/observers.hpp"
 
 #include <array>
@@ -26,228 +26,7 @@ namespace {
 
 constexpr std::chrono::microseconds LONG_DELAY = 1h, SHORT_DELAY = 20ms;
 
-// --- The driver and libibverbs ---
-
-struct log {
-    void add(const std::string &line) {
-        const std::lock_guard guard(mutex);
-        lines.push_back(line);
-    }
-    std::vector<std::string> take() {
-        const std::lock_guard guard(mutex);
-        return std::exchange(lines, {});
-    }
-    std::size_t size() {
-        const std::lock_guard guard(mutex);
-        return lines.size();
-    }
-    std::mutex mutex;
-    std::vector<std::string> lines;
-};
-log called, events;
-
-/// What the driver does with each WR: 0, or it refuses that one. It is told by its remote_addr.
-std::function<int(const ibv_send_wr &)> answer;
-std::atomic<pthread_t> posting_thread;
-std::atomic<unsigned> num_waiting = 0; ///< calls that wait for the lock of a QP
-std::atomic<bool> writes_posts = true;
-/// In memory that processes share: posts that the driver has got.
-std::atomic<unsigned> *num_shared_posts = nullptr;
-std::vector<std::uint64_t> wr_ids; ///< of posted WRs
-bool returns_success = false;      ///< also if it refuses, as siw
-
-struct fake_qp {
-    ibv_qp_ex verbs = {};
-    std::mutex mutex; ///< as the driver's lock
-    std::atomic<bool> exists = true;
-    std::vector<std::uint64_t> order; ///< remote_addr of each WR
-};
-fake_qp &to_fake(ibv_qp *qp) {
-    return *reinterpret_cast<fake_qp *>(qp);
-}
-
-int driver_post_send(ibv_qp *qp, ibv_send_wr *wrs, ibv_send_wr **bad_wr) {
-    fake_qp &fake = to_fake(qp);
-    ++num_waiting;
-    const std::lock_guard guard(fake.mutex);
-    --num_waiting;
-    assert_true(fake.exists.load());
-    posting_thread = pthread_self();
-    for (ibv_send_wr *wr = wrs; wr != nullptr; wr = wr->next) {
-        if (const int error = answer ? answer(*wr) : 0) {
-            *bad_wr = wr;
-            return returns_success ? 0 : error;
-        }
-        std::string line = "post " + std::to_string(wr->wr.rdma.remote_addr);
-        if ((wr->send_flags & IBV_SEND_INLINE) != 0)
-            for (int i = 0; i < wr->num_sge; ++i)
-                line += ' ' + std::string(reinterpret_cast<const char *>(wr->sg_list[i].addr),
-                                          wr->sg_list[i].length);
-        else
-            for (int i = 0; i < wr->num_sge; ++i)
-                line += ' ' + std::to_string(wr->sg_list[i].length);
-        fake.order.push_back(wr->wr.rdma.remote_addr);
-        wr_ids.push_back(wr->wr_id);
-        if (writes_posts)
-            called.add(line);
-        if (num_shared_posts != nullptr)
-            ++*num_shared_posts;
-    }
-    return 0;
-}
-int driver_bind_mw(ibv_qp *, ibv_mw *, ibv_mw_bind *) {
-    called.add("bind_mw");
-    return 0;
-}
-std::vector<ibv_wc> completions;
-int driver_poll_cq(ibv_cq *, int num_entries, ibv_wc *wcs) {
-    int count = 0;
-    for (; count < num_entries && !completions.empty(); ++count) {
-        wcs[count] = completions.front();
-        completions.erase(completions.begin());
-    }
-    return count;
-}
-
-ibv_device device = {};
-verbs_context extended = {};
-ibv_context &context = extended.context;
-template <class object>
-object *make() {
-    return new object{};
-}
-template <class object>
-int destroy_logged(object *destroyed, const char *call) {
-    called.add(call);
-    delete destroyed;
-    return 0;
-}
-
-ibv_pd *make_pd() {
-    ibv_pd *const pd = make<ibv_pd>();
-    pd->context = &context;
-    return pd;
-}
-
-ibv_qp *make_qp(ibv_pd *pd, ibv_cq *cq, ibv_qp_type type) {
-    auto *const fake = new fake_qp;
-    ibv_qp &qp = fake->verbs.qp_base;
-    qp.context = &context;
-    qp.pd = pd;
-    qp.send_cq = qp.recv_cq = cq;
-    qp.qp_type = type;
-    qp.qp_num = 17;
-    fake->verbs.wr_start = [](ibv_qp_ex *qp_ex) {
-        to_fake(&qp_ex->qp_base).mutex.lock();
-        called.add("wr_start");
-    };
-    fake->verbs.wr_complete = [](ibv_qp_ex *qp_ex) {
-        called.add("wr_complete");
-        to_fake(&qp_ex->qp_base).mutex.unlock();
-        return 0;
-    };
-    fake->verbs.wr_abort = [](ibv_qp_ex *qp_ex) {
-        called.add("wr_abort");
-        to_fake(&qp_ex->qp_base).mutex.unlock();
-    };
-    return &qp;
-}
-ibv_qp_state kernel_state = IBV_QPS_RTS; ///< of a QP of iWARP
-
-libibverbs_functions make_libibverbs() {
-    libibverbs_functions made = {};
-    made.open_device = [](ibv_device *) {
-        extended = {};
-        extended.sz = sizeof extended;
-        context.abi_compat = __VERBS_ABI_IS_EXTENDED;
-        context.device = &device;
-        context.ops.post_send = driver_post_send;
-        context.ops.bind_mw = driver_bind_mw;
-        context.ops.poll_cq = driver_poll_cq;
-        context.ops.alloc_mw = [](ibv_pd *, ibv_mw_type) {
-            ibv_mw *const mw = make<ibv_mw>();
-            mw->context = &context;
-            return mw;
-        };
-        context.ops.dealloc_mw = [](ibv_mw *mw) {
-            return destroy_logged(mw, "dealloc_mw");
-        };
-        extended.alloc_parent_domain = [](ibv_context *, ibv_parent_domain_init_attr *) {
-            return make_pd();
-        };
-        extended.create_qp_ex = [](ibv_context *, ibv_qp_init_attr_ex *attr) {
-            return make_qp(attr->pd, attr->send_cq, attr->qp_type);
-        };
-        return &context;
-    };
-    made.close_device = [](ibv_context *) {
-        called.add("close_device");
-        return 0;
-    };
-    made.alloc_pd = [](ibv_context *) {
-        return make_pd();
-    };
-    made.dealloc_pd = [](ibv_pd *pd) {
-        delete pd;
-        return 0;
-    };
-    made.reg_mr = [](ibv_pd *, void *, std::size_t, int) {
-        ibv_mr *const mr = make<ibv_mr>();
-        mr->context = &context;
-        return mr;
-    };
-    made.reg_mr_iova2 = [](ibv_pd *pd, void *addr, std::size_t length, std::uint64_t, unsigned) {
-        return libibverbs().reg_mr(pd, addr, length, 0);
-    };
-    made.rereg_mr = [](ibv_mr *, int, ibv_pd *, void *, std::size_t, int) {
-        called.add("rereg_mr");
-        return 0;
-    };
-    made.dereg_mr = [](ibv_mr *mr) {
-        return destroy_logged(mr, "dereg_mr");
-    };
-    made.create_cq = [](ibv_context *, int, void *, ibv_comp_channel *, int) {
-        ibv_cq *const cq = make<ibv_cq>();
-        cq->context = &context;
-        return cq;
-    };
-    made.destroy_cq = [](ibv_cq *cq) {
-        delete cq;
-        return 0;
-    };
-    made.create_qp = [](ibv_pd *pd, ibv_qp_init_attr *attr) {
-        return make_qp(pd, attr->send_cq, attr->qp_type);
-    };
-    made.modify_qp = [](ibv_qp *qp, ibv_qp_attr *attr, int mask) {
-        called.add("modify_qp");
-        if ((mask & IBV_QP_STATE) != 0)
-            qp->state = attr->qp_state;
-        return 0;
-    };
-    made.query_qp = [](ibv_qp *, ibv_qp_attr *attr, int, ibv_qp_init_attr *) {
-        attr->qp_state = kernel_state;
-        return 0;
-    };
-    made.destroy_qp = [](ibv_qp *qp) {
-        called.add("destroy_qp");
-        fake_qp &fake = to_fake(qp);
-        fake.exists = false;
-        delete &fake;
-        return 0;
-    };
-    made.qp_to_qp_ex = [](ibv_qp *qp) {
-        return &to_fake(qp).verbs;
-    };
-    made.create_ah = [](ibv_pd *, ibv_ah_attr *) {
-        ibv_ah *const ah = make<ibv_ah>();
-        ah->context = &context;
-        return ah;
-    };
-    made.destroy_ah = [](ibv_ah *ah) {
-        return destroy_logged(ah, "destroy_ah");
-    };
-    return made;
-}
+call_log events;
 
 class delaying_observer : public observer {
   public:
@@ -268,19 +47,12 @@ delaying_observer asked;
 
 namespace coherdma::interposer {
 
-const libibverbs_functions &libibverbs() noexcept {
-    static const libibverbs_functions functions = make_libibverbs();
-    return functions;
-}
 const std::vector<observer *> &loaded_observers() noexcept {
     static const std::vector<observer *> observers = {&asked};
     return observers;
 }
 
 } // namespace coherdma::interposer
-
-// verbs.h declares them, under these names.
-#undef ibv_reg_mr
 
 namespace {
 
@@ -318,7 +90,7 @@ struct program {
         create_qp(chosen);
         called.take();
         events.take();
-        wr_ids.clear();
+        posted_wr_ids.clear();
     }
     ~program() {
         destroy_qp();
@@ -440,8 +212,8 @@ void completion_has_the_wr_id_of_its_request(void **) {
     assert_int_equal(prog.post(7), 0);
     assert_true(wait_for([] { return called.size() == 1; }));
     completions.push_back({});
-    completions.back().wr_id = wr_ids.at(0);
-    assert_true(wr_ids[0] != 7);
+    completions.back().wr_id = posted_wr_ids.at(0);
+    assert_true(posted_wr_ids[0] != 7);
     ibv_wc wc;
     assert_int_equal(ibv_poll_cq(prog.cq, 1, &wc), 1);
     assert_int_equal(wc.wr_id, 7);
@@ -608,7 +380,7 @@ void state_of_a_qp_of_iwarp_is_the_kernels(void **) {
 void full_queue_is_refused_at_the_post(void **) {
     program prog({.depth = 2});
     answer = [](const ibv_send_wr &) {
-        return wr_ids.size() == 2 ? ENOMEM : 0;
+        return posted_wr_ids.size() == 2 ? ENOMEM : 0;
     };
     assert_int_equal(prog.post(1), 0);
     assert_int_equal(prog.post(2), 0);
@@ -618,8 +390,8 @@ void full_queue_is_refused_at_the_post(void **) {
     expect(events.take(), {"on_post 1", "on_post 2", "on_refuse 3"});
     // A completion makes room.
     completions.push_back({});
-    completions.back().wr_id = wr_ids.front();
-    wr_ids.erase(wr_ids.begin());
+    completions.back().wr_id = posted_wr_ids.front();
+    posted_wr_ids.erase(posted_wr_ids.begin());
     ibv_wc wc;
     assert_int_equal(ibv_poll_cq(prog.cq, 1, &wc), 1);
     assert_int_equal(prog.post(4), 0);
@@ -674,7 +446,7 @@ void refusal_of_a_held_send_is_said_and_ends_its_request(void **) {
     }
 }
 
-/// What a thread posts is in its order, whoever releases it.
+/// What a thread posts is in its order, on whatever thread it is released.
 void threads_post_to_one_qp(void **) {
     constexpr std::uint64_t num_threads = 4, num_posts = 2000;
     program prog({.delay = 30us, .depth = num_threads * num_posts});
@@ -690,7 +462,7 @@ void threads_post_to_one_qp(void **) {
             wr.opcode = i % 7 == 6 ? IBV_WR_LOCAL_INV : IBV_WR_RDMA_WRITE; // one is not held
             wr.wr.rdma.remote_addr = thread << 32 | i;
             assert_int_equal(ibv_post_send(prog.qp, &wr, &bad_wr), 0);
-            if (i % 100 == 50)
+            if (i % 10 == 5)
                 ibv_rereg_mr(prog.mr, IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, 0);
         }
     };
@@ -739,9 +511,9 @@ void fork_releases_and_the_child_holds_nothing(void **) {
         const bool is_posted = ibv_post_send(prog.qp, &wr, &bad_wr) == 0;
         const bool is_right = before == lines{"post 1 8"} && is_posted && called.size() == 1 &&
                               ibv_destroy_qp(prog.qp) == 0;
-        // A QP of its own has a thread of its own.
-        program own({.delay = SHORT_DELAY});
-        const bool is_held = own.post(3) == 0 && called.size() == 0;
+        // A QP of the child has a thread of the child.
+        program of_child({.delay = SHORT_DELAY});
+        const bool is_held = of_child.post(3) == 0 && called.size() == 0;
         _exit(is_right && is_held && wait_for([] { return called.size() == 1; }) ? 0 : 1);
     }
     assert_int_equal(wait_for_child(child), 0);

@@ -67,6 +67,7 @@ std::span<const corpus_case> thread_domain_cases();
 std::span<const corpus_case> fork_cases();
 std::span<const corpus_case> remote_cases();
 std::span<const corpus_case> limit_cases();
+std::span<const corpus_case> late_cases();
 std::span<const corpus_case> leak_cases();
 std::span<const corpus_case> ownership_cases();
 std::span<const corpus_case> sanitized_cases();

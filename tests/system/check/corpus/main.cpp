@@ -37,6 +37,7 @@ constexpr std::array themes{
     fork_cases,
     remote_cases,
     limit_cases,
+    late_cases,
     leak_cases,
     ownership_cases,
     correct_cases,
