@@ -54,15 +54,19 @@ std::byte *registered_chunk::take(std::size_t size) {
     if (it == free_.end())
         return nullptr;
     const auto [offset, length] = *it;
+    std::map<const std::byte *, std::size_t> use{{memory_ + offset, 1}};
     if (length > size)
         free_.emplace_hint(std::next(it), offset + size, length - size);
     free_.erase(it);
-    ++num_used_;
+    uses_.merge(use);
     return memory_ + offset;
 }
 
 void registered_chunk::give_back(const std::byte *begin, std::size_t size) noexcept {
-    --num_used_;
+    const auto use = uses_.find(begin);
+    if (--use->second != 0)
+        return;
+    uses_.erase(use);
     try {
         auto it = free_.emplace(begin - memory_, size).first;
         if (it != free_.begin() &&
@@ -79,10 +83,10 @@ void registered_chunk::give_back(const std::byte *begin, std::size_t size) noexc
     }
 }
 
-std::optional<device_buffer> buffer_pool::take(std::size_t size) {
+std::optional<device_buffer> buffer_pool::take(const ibv_pd &pd, std::size_t size) {
     for (const auto &chunk : chunks_)
         if (std::byte *const begin = chunk->take(size))
-            return device_buffer{chunk.get(), begin, size};
+            return device_buffer{&pd, chunk.get(), begin, size};
     return std::nullopt;
 }
 

@@ -26,9 +26,12 @@ class registered_chunk {
 
     /// nullptr: it has no room. Throws std::bad_alloc.
     std::byte *take(std::size_t size);
+    /// Another request uses this buffer, too.
+    void add_use(const std::byte *begin) noexcept { ++uses_.find(begin)->second; }
+    /// A request that has it ends.
     void give_back(const std::byte *begin, std::size_t size) noexcept;
 
-    [[nodiscard]] bool is_unused() const noexcept { return num_used_ == 0; }
+    [[nodiscard]] bool is_unused() const noexcept { return uses_.empty(); }
     [[nodiscard]] std::size_t size() const noexcept { return size_; }
     [[nodiscard]] std::uint32_t lkey() const noexcept { return mr_->lkey; }
     void note_closed_device() noexcept { mr_ = nullptr; }
@@ -43,11 +46,12 @@ class registered_chunk {
     std::byte *const memory_;
     const std::size_t size_;
     ibv_mr *mr_;
-    std::size_t num_used_ = 0;                ///< buffers
-    std::map<std::size_t, std::size_t> free_; ///< lengths, by offset; no two are adjacent
+    std::map<const std::byte *, std::size_t> uses_; ///< requests that have a buffer
+    std::map<std::size_t, std::size_t> free_;       ///< lengths, by offset; no two are adjacent
 };
 
 struct device_buffer {
+    const ibv_pd *pd = nullptr; ///< that it is registered with
     registered_chunk *chunk = nullptr;
     std::byte *begin = nullptr;
     std::size_t size = 0;
@@ -60,7 +64,7 @@ class buffer_pool {
     static constexpr std::size_t ALIGNMENT = 64;
 
     /// size: a multiple of ALIGNMENT. No value: a chunk must be added. Throws std::bad_alloc.
-    std::optional<device_buffer> take(std::size_t size);
+    std::optional<device_buffer> take(const ibv_pd &, std::size_t size);
     void add(std::unique_ptr<registered_chunk> added, const ibv_context *context) {
         chunks_.push_back(std::move(added));
         context_ = context;

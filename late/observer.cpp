@@ -59,7 +59,7 @@ bool is_emulated() noexcept {
     return mode != nullptr && *mode != '\0' && std::string_view(mode) != "off";
 }
 
-/// What the device says of a queue; 0: not.
+/// What the device says of a queue, if it does: siw of rdma-core says nothing of an SRQ.
 std::size_t limit_of(std::uint32_t max_sges) noexcept {
     return max_sges != 0 ? max_sges : ALL;
 }
@@ -104,6 +104,13 @@ int access_of_target(const ibv_send_wr &wr, const ibv_context &context) noexcept
     default:
         return 0;
     }
+}
+
+/// Whether its SGEs name what it sends.
+bool has_source(ibv_wr_opcode opcode) noexcept {
+    return opcode == IBV_WR_SEND || opcode == IBV_WR_SEND_WITH_IMM ||
+           opcode == IBV_WR_SEND_WITH_INV || opcode == IBV_WR_RDMA_WRITE ||
+           opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
 }
 
 /// Of a request that is complete without an error.
@@ -190,10 +197,14 @@ class late_observer final : public observer {
 
     void before_send(const request &sent, ibv_send_wr &wr) override {
         const int access = access_of_target(wr, *sent.context);
-        if (access != 0 && (wr.send_flags & IBV_SEND_INLINE) == 0)
-            with_requests([&](late_requests &requests) {
+        if ((wr.send_flags & IBV_SEND_INLINE) != 0)
+            return;
+        with_requests([&](late_requests &requests) {
+            if (access != 0)
                 requests.hold(sent, wr.sg_list, wr.num_sge, access);
-            });
+            else if ((wr.send_flags & IBV_SEND_FENCE) != 0 && has_source(wr.opcode))
+                requests.forward(sent, wr.sg_list, wr.num_sge);
+        });
     }
     void before_receive(const request &receive, ibv_recv_wr &wr) override {
         with_requests([&](late_requests &requests) {

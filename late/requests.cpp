@@ -164,6 +164,7 @@ std::optional<held_request> late_requests::make_request(const request &posted,
             (posted.is_receive ? queue->second.max_receive_sges : queue->second.max_send_sges))
         return std::nullopt;
     held_request made;
+    made.is_receive = posted.is_receive;
     made.sges.assign(sges.begin(), sges.end());
     for (const ibv_sge &sge : sges) {
         if (sge.length == 0)
@@ -180,10 +181,11 @@ std::optional<held_request> late_requests::make_request(const request &posted,
 
 /// With the mutex. False: a chunk must be added.
 bool late_requests::take_buffer(held_request &held) {
-    const auto buffer = pools_[held.pd].take(size_of(held.targets));
+    held.buffers.reserve(1);
+    const auto buffer = pools_[held.pd].take(*held.pd, size_of(held.targets));
     if (!buffer)
         return false;
-    held.buffer = *buffer;
+    held.buffers.push_back(*buffer);
     lay_out(held.targets, [&](held_target &target, std::size_t offset) {
         target.bytes = buffer->begin + offset;
     });
@@ -283,6 +285,49 @@ void late_requests::hold(const request &posted, ibv_sge *&sg_list, int num_sge, 
     release(*made);
 }
 
+void late_requests::forward(const request &sent, ibv_sge *&sg_list, int num_sge) {
+    const locked lock(mutex_);
+    const auto queue = queues_.find(sent.queue);
+    if (queue == queues_.end() || num_sge <= 0 ||
+        static_cast<std::size_t>(num_sge) > queue->second.max_send_sges)
+        return;
+    held_request made;
+    made.sges.assign(sg_list, sg_list + num_sge);
+    for (ibv_sge &sge : made.sges)
+        use_target(queue->second, sge, made.buffers);
+    if (made.buffers.empty())
+        return;
+    held_request &kept =
+        queue->second.held.insert_or_assign(sent.number, std::move(made)).first->second;
+    for (const device_buffer &buffer : kept.buffers)
+        buffer.chunk->add_use(buffer.begin);
+    sg_list = kept.sges.data();
+}
+
+/// With the mutex. If the SGE names a part of a target of a send, names it where the device writes
+/// it, and adds the buffer.
+void late_requests::use_target(const known_queue &queue, ibv_sge &sge,
+                               std::vector<device_buffer> &buffers) {
+    const known_mr *const mr = sge.length != 0 ? find_mr(queue, sge, 0) : nullptr;
+    if (mr == nullptr)
+        return;
+    const std::uintptr_t addr = mr->memory + (sge.addr - mr->begin);
+    std::uint64_t last = 0; // number of the request that brings it
+    for (const auto &[number, held] : queue.held)
+        for (const held_target &target : held.targets) {
+            if (held.is_receive || number < last || addr < target.addr ||
+                addr - target.addr > target.length ||
+                sge.length > target.length - (addr - target.addr))
+                continue;
+            if (last != 0)
+                buffers.pop_back();
+            last = number;
+            buffers.push_back(held.buffers.front());
+            sge.addr = reinterpret_cast<std::uintptr_t>(target.bytes) + (addr - target.addr);
+            sge.lkey = held.buffers.front().chunk->lkey();
+        }
+}
+
 bool late_requests::holds(const request &posted) noexcept {
     const locked lock(mutex_);
     const auto queue = queues_.find(posted.queue);
@@ -315,11 +360,13 @@ void late_requests::deliver(const request &completed, std::size_t num_bytes) noe
     release(*held);
 }
 
-/// With the mutex. Gives its buffer back, unless the device was closed.
+/// With the mutex. Gives its buffers back, unless the device was closed.
 void late_requests::release(const held_request &held) noexcept {
-    const auto pool = pools_.find(held.pd);
-    if (pool != pools_.end() && pool->second.has(held.buffer.chunk))
-        held.buffer.chunk->give_back(held.buffer.begin, held.buffer.size);
+    for (const device_buffer &buffer : held.buffers) {
+        const auto pool = pools_.find(buffer.pd);
+        if (pool != pools_.end() && pool->second.has(buffer.chunk))
+            buffer.chunk->give_back(buffer.begin, buffer.size);
+    }
 }
 
 /// With the mutex. Its memory is the program's again.

@@ -45,10 +45,11 @@ struct held_target {
 };
 
 struct held_request {
-    std::vector<held_target> targets;
-    std::vector<ibv_sge> sges; ///< that the device gets
-    device_buffer buffer;
-    ibv_pd *pd = nullptr; ///< that the buffer is registered with
+    bool is_receive = false;
+    std::vector<held_target> targets; ///< empty: it sends what others bring
+    std::vector<ibv_sge> sges;        ///< that the device gets
+    std::vector<device_buffer> buffers;
+    ibv_pd *pd = nullptr; ///< that the buffer of the targets is registered with
 };
 
 /// A QP, or an SRQ. A driver refuses a request of more SGEs without a look at them.
@@ -56,7 +57,7 @@ struct known_queue {
     object_number number = 0;
     const ibv_context *context = nullptr;
     std::uint32_t pd_handle = 0;
-    std::size_t max_send_sges = 0, max_receive_sges = 0;
+    std::size_t max_send_sges = SIZE_MAX, max_receive_sges = SIZE_MAX;
     std::unordered_map<std::uint64_t, held_request> held; ///< by number
 };
 
@@ -83,6 +84,9 @@ class late_requests {
     /// dropped. The request stays as it is if it has an SGE that does not name memory with this
     /// access of an MR of its PD: the device says so.
     void hold(const interposer::request &, ibv_sge *&sg_list, int num_sge, int access);
+    /// The same of a send with a fence, which may send what Reads and atomics of the QP bring
+    /// before the program has polled their completion: from the memory to which they bring it.
+    void forward(const interposer::request &, ibv_sge *&sg_list, int num_sge);
     [[nodiscard]] bool holds(const interposer::request &) noexcept;
     /// The request is complete: copies that many bytes to the program's memory, if it is held.
     void deliver(const interposer::request &, std::size_t num_bytes) noexcept;
@@ -107,6 +111,7 @@ class late_requests {
     const known_mr *find_mr(const known_queue &, const ibv_sge &, int access) noexcept;
     std::optional<held_request> make_request(const interposer::request &, std::span<ibv_sge>,
                                              int access);
+    void use_target(const known_queue &, ibv_sge &, std::vector<device_buffer> &);
     bool take_buffer(held_request &);
     bool add_chunk(ibv_pd &, std::size_t size);
     void say_exhausted(const ibv_pd &, const char *reason) noexcept;

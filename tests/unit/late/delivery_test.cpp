@@ -63,9 +63,8 @@ int ibv_query_qp(ibv_qp *, ibv_qp_attr *, int, ibv_qp_init_attr *init) {
     init->cap.max_send_sge = init->cap.max_recv_sge = max_sges;
     return 0;
 }
-int ibv_query_srq(ibv_srq *, ibv_srq_attr *attr) {
-    attr->max_sge = max_sges;
-    return 0;
+int ibv_query_srq(ibv_srq *, ibv_srq_attr *) {
+    return EOPNOTSUPP; // as siw of rdma-core
 }
 
 } // extern "C"
@@ -286,6 +285,34 @@ void sources_are_the_programs(void **) {
                               IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_SEND_WITH_INV})
         assert_false(posted(checked, {checked.sge()}, opcode).is_held());
     assert_false(posted(checked, {checked.sge()}, IBV_WR_RDMA_READ, IBV_SEND_INLINE).is_held());
+}
+
+/// A fence has the device wait for the Read: the program need not.
+void fenced_send_sends_what_a_read_brings(void **) {
+    program checked;
+    std::optional<posted> read;
+    read.emplace(checked, std::vector{checked.sge(0, 100)}, IBV_WR_RDMA_READ);
+    read->write();
+    assert_false(posted(checked, {checked.sge(10, 20)}, IBV_WR_SEND).is_held());
+    assert_false(posted(checked, {checked.sge(90, 20)}, IBV_WR_SEND, IBV_SEND_FENCE).is_held());
+    assert_false(posted(checked, {checked.sge(10, 20)}, IBV_WR_BIND_MW, IBV_SEND_FENCE).is_held());
+    posted send(checked, {checked.sge(200, 8), checked.sge(10, 20)}, IBV_WR_SEND, IBV_SEND_FENCE);
+    assert_true(send.is_held());
+    assert_int_equal(send.sges[0].addr, checked.sge(200, 8).addr);
+    assert_int_equal(send.sges[0].lkey, checked.mr.lkey);
+    assert_int_equal(send.sges[1].addr, read->sges[0].addr + 10);
+    assert_int_equal(send.sges[1].lkey, read->sges[0].lkey);
+    read->complete(0, IBV_WC_SUCCESS, IBV_WC_RDMA_READ);
+    // The buffer is in use until the send is complete.
+    posted other(checked, {checked.sge(0, 100)}, IBV_WR_RDMA_READ);
+    assert_int_not_equal(other.sges[0].addr, read->sges[0].addr);
+    send.complete(0, IBV_WC_SUCCESS, IBV_WC_SEND);
+    assert_true(checked.is_changed_to(100));
+    posted last(checked, {checked.sge(0, 100)}, IBV_WR_RDMA_READ);
+    assert_int_equal(last.sges[0].addr, read->sges[0].addr);
+    // A fence does not wait for receives.
+    posted receive(checked, {checked.sge(128, 100)});
+    assert_false(posted(checked, {checked.sge(128, 8)}, IBV_WR_SEND, IBV_SEND_FENCE).is_held());
 }
 
 void unsignaled_read_is_delivered_with_the_next_completion(void **) {
@@ -746,6 +773,7 @@ int main() {
         TEST(data_of_a_write_with_immediate_are_elsewhere),
         TEST(read_and_atomics_are_delivered_at_their_completion),
         TEST(sources_are_the_programs),
+        TEST(fenced_send_sends_what_a_read_brings),
         TEST(unsignaled_read_is_delivered_with_the_next_completion),
         TEST(failed_or_refused_request_delivers_nothing),
         TEST(invalid_request_is_left_to_the_device),
