@@ -180,6 +180,10 @@ class check_observer final : public observer {
                 return;
             if (attr.qp_state == IBV_QPS_RESET)
                 locked.books.drop_requests(*known);
+            if (attr.qp_state == IBV_QPS_RTR) // before, the program could use the targets
+                for (auto &[number, receive] : known->receives)
+                    if (receive.copy != nullptr)
+                        copy_memory(receive);
             if (attr.qp_state == IBV_QPS_ERR)
                 locked.books.end_uses(*known);
             known->state = attr.qp_state;

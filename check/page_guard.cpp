@@ -49,6 +49,8 @@ page_range all_pages(std::uintptr_t begin, std::uintptr_t end) noexcept {
     return {.begin = page_of(begin), .end = end > last ? last : page_of(end + page_size() - 1)};
 }
 
+constexpr int OPEN = PROT_READ | PROT_WRITE;
+
 void set_protection(std::uintptr_t begin, std::uintptr_t end, int protection) noexcept {
     const int saved_errno = errno;
     const auto set = [protection](std::uintptr_t addr, std::size_t length) {
@@ -56,7 +58,7 @@ void set_protection(std::uintptr_t begin, std::uintptr_t end, int protection) no
     };
     // If it fails, an access is not noticed: the pages are of huge size, or mapped otherwise. But
     // none stays protected because there is a hole before it.
-    if (!set(begin, end - begin) && protection == (PROT_READ | PROT_WRITE))
+    if (!set(begin, end - begin) && protection == OPEN)
         for (; begin < end; begin += page_size())
             set(begin, page_size());
     errno = saved_errno;
@@ -201,7 +203,7 @@ bool page_guard::is_protected(std::uintptr_t addr) const noexcept {
 
 void page_guard::open(std::uintptr_t begin, std::uintptr_t end) noexcept {
     const page_range pages = all_pages(begin, end);
-    set_protection(pages.begin, pages.end, PROT_READ | PROT_WRITE);
+    set_protection(pages.begin, pages.end, OPEN);
 }
 
 void page_guard::forget(std::uintptr_t begin, std::uintptr_t end) noexcept {
@@ -217,7 +219,7 @@ void page_guard::forget(std::uintptr_t begin, std::uintptr_t end) noexcept {
 int page_guard::protection_of(std::uintptr_t page) const noexcept {
     if (targets_.overlaps(page, page + 1))
         return PROT_NONE;
-    return sources_.overlaps(page, page + 1) ? PROT_READ : PROT_READ | PROT_WRITE;
+    return sources_.overlaps(page, page + 1) ? PROT_READ : OPEN;
 }
 
 /// Protects pages as the counts say. They have one count of this use.
@@ -226,19 +228,35 @@ void page_guard::apply(std::uintptr_t begin, std::uintptr_t end, memory_use use)
     if (!others.overlaps(begin, end))
         set_protection(begin, end, protection_of(begin));
     else
-        protect_again(begin, end);
+        for_each_run(begin, end, set_protection);
 }
 
-/// The same, of any counts.
-void page_guard::protect_again(std::uintptr_t begin, std::uintptr_t end) const noexcept {
+template <class function>
+void page_guard::for_each_run(std::uintptr_t begin, std::uintptr_t end,
+                              function func) const noexcept {
     const page_range pages = all_pages(begin, end);
     for (std::uintptr_t page = pages.begin; page < pages.end;) {
         const std::uintptr_t first = page;
         const int protection = protection_of(page);
         while (page < pages.end && protection_of(page) == protection)
             page += page_size();
-        set_protection(first, page, protection);
+        func(first, page, protection);
     }
+}
+
+void page_guard::open_protected(std::uintptr_t begin, std::uintptr_t end) const noexcept {
+    for_each_run(begin, end, [](std::uintptr_t run_begin, std::uintptr_t run_end, int protection) {
+        if (protection != OPEN)
+            set_protection(run_begin, run_end, OPEN);
+    });
+}
+
+/// What the program has protected itself stays as it is.
+void page_guard::protect_again(std::uintptr_t begin, std::uintptr_t end) const noexcept {
+    for_each_run(begin, end, [](std::uintptr_t run_begin, std::uintptr_t run_end, int protection) {
+        if (protection != OPEN)
+            set_protection(run_begin, run_end, protection);
+    });
 }
 
 } // namespace coherdma::check

@@ -41,10 +41,10 @@ class page_guard {
     [[nodiscard]] bool is_protected(std::uintptr_t addr) const noexcept;
     /// The program may use the pages of the range until they are protected again.
     static void open(std::uintptr_t begin, std::uintptr_t end) noexcept;
-    /// Calls func() while the pages of the range can be used.
+    /// Calls func() while the pages of the range that are protected here can be used.
     template <class function>
     void lend(std::uintptr_t begin, std::uintptr_t end, function func) const noexcept {
-        open(begin, end);
+        open_protected(begin, end);
         func();
         protect_again(begin, end);
     }
@@ -59,7 +59,11 @@ class page_guard {
 
   private:
     void apply(std::uintptr_t begin, std::uintptr_t end, memory_use) const noexcept;
+    void open_protected(std::uintptr_t begin, std::uintptr_t end) const noexcept;
     void protect_again(std::uintptr_t begin, std::uintptr_t end) const noexcept;
+    /// Calls func(begin, end, protection) for pages that follow each other and have the same one.
+    template <class function>
+    void for_each_run(std::uintptr_t begin, std::uintptr_t end, function func) const noexcept;
     [[nodiscard]] int protection_of(std::uintptr_t page) const noexcept;
 
     range_counts sources_, targets_; ///< of addresses of whole pages

@@ -17,7 +17,8 @@ class program_memory {
     /// No value: the range cannot be read. Throws std::bad_alloc.
     ///
     /// The mutex of the check is locked as long as the result is used, so that a thread that is
-    /// about to unmap the range waits.
+    /// about to unmap the range waits. If it unmaps by a call that the interposer does not see, or
+    /// truncates the file that is mapped, between a look and a read: the process ends by a signal.
     static std::optional<program_memory> read(std::uintptr_t begin, std::uintptr_t end);
 
     [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return bytes_; }

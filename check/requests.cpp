@@ -76,7 +76,7 @@ void check_ownership(locked_books &locked, const known_object &queue, posted_req
         return;
     check_overlap(locked.books, queue, posted, locked.results);
     if (is_written(posted) ? is_target_compared(locked, posted)
-                           : find_awaited(locked.books, queue, posted) == nullptr)
+                           : find_earlier_target(locked.books, queue, posted) == nullptr)
         copy_memory(posted);
 }
 
@@ -279,7 +279,7 @@ void add_request(const request &added, std::span<const ibv_sge> sges, bool is_fe
                 added.is_receive ? qp->max_receive_sges : qp->max_send_sges;
             const std::span<const ibv_sge> read = readable(sges, max_sges);
             posted.memory = check_sges(books, *qp, qp->pd_handle, posted, read, locked.results);
-            if (find_awaited(books, *qp, posted) == nullptr)
+            if (find_earlier_target(books, *qp, posted) == nullptr)
                 check_initialized(locked, *qp, posted);
             check_ownership(locked, *qp, posted);
             if (!read.empty() && locked.config().distinct_keys)
@@ -287,9 +287,7 @@ void add_request(const request &added, std::span<const ibv_sge> sges, bool is_fe
             if (locked.config().fill)
                 check_wr_id(*qp, posted, locked.results);
             check_after_failure(*qp, posted, locked.results);
-            // That of a CQ which a function of a driver has created is not polled where the
-            // interposer sees it.
-            if (books.find_cq(added.is_receive ? qp->recv_cq : qp->send_cq) == nullptr)
+            if (!added.is_followed)
                 return;
             const posted_request &kept = books.add_request(*qp, added.number, std::move(posted));
             check_capacity(books, *qp, kept, locked.results);

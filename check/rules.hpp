@@ -93,8 +93,8 @@ void copy_memory(posted_request &);
 void check_change(const known_object &queue, const posted_request &, findings &);
 /// An outstanding request of the queue that writes to the source of this one, and for which this
 /// one waits by its fence: then the program expects the source to change. nullptr: there is none.
-const posted_request *find_awaited(const process_books &, const known_object &queue,
-                                   const posted_request &);
+const posted_request *find_earlier_target(const process_books &, const known_object &queue,
+                                          const posted_request &);
 /// Whether other requests write to memory of this one, too: what one delivers changes the other.
 /// These are not compared any more.
 bool shares_target(process_books &, const posted_request &);

@@ -155,16 +155,16 @@ void check_change(const known_object &queue, const posted_request &request, find
     result.push_back(std::move(added));
 }
 
-const posted_request *find_awaited(const process_books &books, const known_object &queue,
-                                   const posted_request &request) {
-    const posted_request *awaited = nullptr;
+const posted_request *find_earlier_target(const process_books &books, const known_object &queue,
+                                          const posted_request &request) {
+    const posted_request *earlier = nullptr;
     if (request.is_fenced)
         books.for_each_request([&](const known_object &other_queue, const posted_request &other) {
             if (&other_queue == &queue && waits_for(request, other) && have_common(request, other))
-                awaited = &other;
-            return awaited != nullptr;
+                earlier = &other;
+            return earlier != nullptr;
         });
-    return awaited;
+    return earlier;
 }
 
 bool shares_target(process_books &books, const posted_request &request) {

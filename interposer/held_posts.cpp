@@ -22,7 +22,7 @@ struct schedule {
     std::vector<held_posts *> queues; ///< nullptr: the QP is destroyed, and the entry is used again
     bool has_thread = false;
     bool is_woken = false;   ///< the first post of a queue is held
-    bool is_posting = false; ///< the thread is in for_each_queue()
+    bool is_posting = false; ///< the thread is in held_posts::post_until()
     unsigned num_pauses = 0; ///< while there is one, the thread posts nothing
 
     std::atomic<bool> has_queues = false, is_ended = false;
@@ -70,37 +70,74 @@ namespace {
 
 /// Never destroyed: other threads post while one is in exit().
 schedule *&current_schedule() noexcept {
-    static schedule *current = new schedule;
+    // Not allocated: TSan does not see which thread is the first.
+    alignas(schedule) static std::byte storage[sizeof(schedule)];
+    static schedule *current = new (storage) schedule;
     return current;
 }
 
-/// An observer's on_refuse() may call exit() or fork().
-[[gnu::tls_model("initial-exec")]] thread_local bool is_posting_thread = false;
+/// Of this thread: if a signal handler calls exit() there, it may have a mutex.
+[[gnu::tls_model("initial-exec")]] thread_local unsigned num_locking_calls = 0;
 
+class locking_call {
+  public:
+    locking_call() noexcept { ++num_locking_calls; }
+    ~locking_call() { --num_locking_calls; }
+    locking_call(const locking_call &) = delete;
+    locking_call &operator=(const locking_call &) = delete;
+};
+
+/// If an observer makes the call, it may hold locks that its on_refuse() takes: nothing is done.
 void release_everything() noexcept {
-    current_schedule()->for_each_queue([](held_posts &queue) { queue.release(); });
+    if (!unobserved_scope::is_active())
+        current_schedule()->for_each_queue([](held_posts &queue) { queue.release(); });
 }
+
+/// While it exists, the thread may use locks of a driver, and a pause waits; if one has begun, it
+/// may not. Not for the events of observers: a pause must not wait for their locks.
+class posting_scope {
+  public:
+    explicit posting_scope(schedule &all)
+        : all_(all) {
+        const std::lock_guard guard(all_.mutex);
+        all_.is_posting = is_allowed_ = all_.num_pauses == 0;
+    }
+    ~posting_scope() {
+        const std::lock_guard guard(all_.mutex);
+        all_.is_posting = false;
+        all_.changed.notify_all();
+    }
+    posting_scope(const posting_scope &) = delete;
+    posting_scope &operator=(const posting_scope &) = delete;
+    bool is_allowed() const noexcept { return is_allowed_; }
+
+  private:
+    schedule &all_;
+    bool is_allowed_ = false;
+};
 
 void *run_thread(void *) noexcept {
     using time_point = held_posts::time_point;
     pthread_setname_np(pthread_self(), "coherdma-held");
-    is_posting_thread = true;
     const unobserved_scope scope; // a driver may call verbs itself
     schedule &all = *current_schedule();
     std::unique_lock lock(all.mutex);
     for (;;) {
         all.changed.wait(lock, [&] { return all.num_pauses == 0; });
-        all.is_posting = true;
         // Before the queues are searched: what is held later wakes the thread again.
         all.is_woken = false;
         lock.unlock();
         time_point next = time_point::max();
         const time_point now = std::chrono::steady_clock::now();
-        all.for_each_queue(
-            [&](held_posts &queue) { next = std::min(next, queue.release_until(now)); });
+        all.for_each_queue([&](held_posts &queue) {
+            held_posts::post_list posted;
+            {
+                const posting_scope posting(all);
+                next = posting.is_allowed() ? std::min(next, queue.post_until(now, posted)) : now;
+            }
+            queue.report_refused(posted);
+        });
         lock.lock();
-        all.is_posting = false;
-        all.changed.notify_all(); // a pause may begin
         const auto is_woken = [&] {
             return all.is_woken;
         };
@@ -117,8 +154,7 @@ void begin_pause() noexcept {
     schedule &all = *current_schedule();
     std::unique_lock lock(all.mutex);
     ++all.num_pauses;
-    if (!is_posting_thread)
-        all.changed.wait(lock, [&] { return !all.is_posting; });
+    all.changed.wait(lock, [&] { return !all.is_posting; });
 }
 
 void end_pause() noexcept {
@@ -149,6 +185,8 @@ void end_holding() noexcept {
     // Relaxed: hold() reads it with the queue's mutex. If it has held a post before
     // release_everything() takes that mutex, this is released there, else it sees the value.
     current_schedule()->is_ended.store(true, std::memory_order_relaxed);
+    if (num_locking_calls != 0)
+        return;
     begin_pause();
     release_everything();
 }
@@ -248,6 +286,7 @@ bool held_posts::is_ready_to_send() const noexcept {
         return qp_.state == IBV_QPS_RTS;
     ibv_qp_attr attr = {};
     ibv_qp_init_attr init_attr = {};
+    const unobserved_scope scope; // the thread is not cancelled in the call
     const int saved_errno = errno;
     const bool is_ready = libibverbs().query_qp(&qp_, &attr, IBV_QP_STATE, &init_attr) == 0 &&
                           attr.qp_state == IBV_QPS_RTS;
@@ -293,9 +332,10 @@ bool held_posts::is_accepted(const ibv_send_wr &wr) const noexcept {
 }
 
 bool held_posts::hold(std::vector<held_wr> wrs, request_queue &sends) {
+    const locking_call call;
     if (!is_ready_to_send())
         return false;
-    std::list<held_post> held(1);
+    post_list held(1);
     schedule &all = *current_schedule();
     {
         const std::lock_guard guard(all.mutex);
@@ -344,45 +384,51 @@ void held_posts::post(held_post &posted) noexcept {
 }
 
 /// The program has the answer that all were accepted. The observers learn what was not.
-void held_posts::report_refused(const held_post &refused) const {
+void held_posts::report_refused(const post_list &posted) const {
     static std::atomic<bool> is_said = false;
-    if (!is_said.exchange(true, std::memory_order_relaxed))
-        std::fprintf(stderr,
-                     "coherdma: %s: the driver refuses sends of QP %u that were held back: %s. The "
-                     "program's ibv_post_send() has returned 0, and they have no completion\n",
-                     device_name_.c_str(), qp_num_,
-                     std::strerror(refused.error != 0 ? refused.error : ENOMEM));
-    for (std::size_t i = refused.num_accepted; i < refused.wrs.size(); ++i)
-        for (observer *const notified : observers_)
-            notified->on_refuse(refused.wrs[i].posted);
+    const unobserved_scope scope;
+    const int saved_errno = errno;
+    for (const held_post &post : posted) {
+        const bool is_accepted = post.num_accepted == post.wrs.size() && post.error == 0;
+        if (!is_accepted && !is_said.exchange(true, std::memory_order_relaxed))
+            std::fprintf(
+                stderr,
+                "coherdma: %s: the driver refuses sends of QP %u that were held back: %s. The "
+                "program's ibv_post_send() has returned 0, and they have no completion\n",
+                device_name_.c_str(), qp_num_,
+                std::strerror(post.error != 0 ? post.error : ENOMEM));
+        for (std::size_t i = post.num_accepted; i < post.wrs.size(); ++i)
+            for (observer *const notified : observers_)
+                notified->on_refuse(post.wrs[i].posted);
+    }
+    errno = saved_errno;
 }
 
-held_posts::time_point held_posts::release_until(time_point due) noexcept {
+held_posts::time_point held_posts::post_until(time_point due, post_list &posted) noexcept {
+    const locking_call call;
     const int saved_errno = errno;
     const unobserved_scope scope; // nor is the thread cancelled in the driver
-    std::list<held_post> posted;  // freed without the mutex
-    time_point next = time_point::max();
-    {
-        // It is held while the driver posts, or another thread would post the next ones before
-        // these. The driver's function waits for the driver's own locks only: of a thread that has
-        // that of the QP, between ibv_wr_start() and ibv_wr_complete(), the use is a direct one,
-        // and nothing is held.
-        const std::lock_guard guard(mutex_);
-        while (!posts_.empty() && posts_.front().due <= due) {
-            post(posts_.front());
-            posted.splice(posted.end(), posts_, posts_.begin());
-        }
-        if (!posts_.empty())
-            next = posts_.front().due;
+    // It is held while the driver posts, or another thread would post the next ones before these.
+    // The driver's function waits for the driver's own locks only: of a thread that has that of the
+    // QP, between ibv_wr_start() and ibv_wr_complete(), the use is a direct one, and nothing is
+    // held.
+    const std::lock_guard guard(mutex_);
+    while (!posts_.empty() && posts_.front().due <= due) {
+        post(posts_.front());
+        posted.splice(posted.end(), posts_, posts_.begin());
     }
-    for (const held_post &post : posted)
-        if (post.num_accepted < post.wrs.size() || post.error != 0)
-            report_refused(post);
     errno = saved_errno;
-    return next;
+    return posts_.empty() ? time_point::max() : posts_.front().due;
+}
+
+void held_posts::release() noexcept {
+    post_list posted; // freed without the mutex
+    post_until(time_point::max(), posted);
+    report_refused(posted);
 }
 
 void held_posts::begin_direct_use() noexcept {
+    const locking_call call;
     {
         const std::lock_guard guard(mutex_);
         ++num_direct_uses_; // from here on nothing is added to what release() posts
@@ -391,12 +437,14 @@ void held_posts::begin_direct_use() noexcept {
 }
 
 void held_posts::end_direct_use() noexcept {
+    const locking_call call;
     // A post that is held from now on sees that the direct one is in the books.
     const std::lock_guard guard(mutex_);
     --num_direct_uses_;
 }
 
 void held_posts::release_all(const ibv_context *context) noexcept {
+    const locking_call call;
     schedule &all = *current_schedule();
     if (!all.has_queues.load(std::memory_order_relaxed) || unobserved_scope::is_active())
         return;

@@ -41,6 +41,17 @@ class held_posts {
     using post_function = int(ibv_qp *, ibv_send_wr *, ibv_send_wr **);
     using time_point = std::chrono::steady_clock::time_point;
 
+    /// The WRs of one call of ibv_post_send().
+    struct held_post {
+        std::vector<held_wr> wrs;
+        request_queue *sends = nullptr;
+        time_point due;
+        std::size_t num_accepted = 0; ///< by the driver, once it is posted
+        int error = 0;
+    };
+
+    using post_list = std::list<held_post>;
+
     /// cap: as the driver has returned it. nullptr: there is no memory.
     static held_posts *create(ibv_qp &, const ibv_qp_cap &, post_function *driver,
                               const std::vector<observer *> &,
@@ -58,7 +69,7 @@ class held_posts {
     bool hold(std::vector<held_wr> wrs, request_queue &sends);
 
     /// The driver gets what is held of the QP.
-    void release() noexcept { static_cast<void>(release_until(time_point::max())); }
+    void release() noexcept;
     /// That of all QPs of the context, unless an observer makes the call.
     static void release_all(const ibv_context *) noexcept;
 
@@ -67,8 +78,11 @@ class held_posts {
     void begin_direct_use() noexcept;
     void end_direct_use() noexcept;
 
-    /// Posts what is due by then. Returns when the next is due, max() if there is none.
-    time_point release_until(time_point due) noexcept;
+    /// Posts what is due by then, and adds it to the list. Returns when the next is due, max() if
+    /// there is none.
+    time_point post_until(time_point due, post_list &posted) noexcept;
+    /// Says what the driver has refused of these.
+    void report_refused(const post_list &posted) const;
     const ibv_context *context() const noexcept { return &context_; }
 
   private:
@@ -76,18 +90,8 @@ class held_posts {
                std::chrono::microseconds delay);
     ~held_posts() = default;
 
-    /// The WRs of one call of ibv_post_send().
-    struct held_post {
-        std::vector<held_wr> wrs;
-        request_queue *sends = nullptr;
-        time_point due;
-        std::size_t num_accepted = 0; ///< by the driver, once it is posted
-        int error = 0;
-    };
-
     bool is_ready_to_send() const noexcept;
     void post(held_post &) noexcept;
-    void report_refused(const held_post &) const;
 
     ibv_qp &qp_; ///< exists while something is held
     const ibv_context &context_;
@@ -98,7 +102,7 @@ class held_posts {
     const std::vector<observer *> observers_;
     const std::chrono::microseconds delay_;
     std::mutex mutex_; ///< protects the following, and their order at the driver
-    std::list<held_post> posts_;
+    post_list posts_;
     unsigned num_direct_uses_ = 0;
 
     friend struct schedule;

@@ -77,6 +77,8 @@ struct request {
     ibv_wr_opcode opcode = {}; ///< if !is_receive
     bool is_receive = false;
     bool is_signaled = true; ///< if it is not, it has a completion only if it fails
+    /// on_completion() comes: not if a function of a driver has created its CQ.
+    bool is_followed = true;
 };
 
 /// One completion that a poll found.
@@ -130,7 +132,7 @@ class observer {
     }
 
     /// wr: a copy that the driver will get, without its wr_id and next. sg_list is the program's
-    /// array: to change an SGE, set it to another that lives until on_post() or on_refuse(). What
+    /// array: to change an SGE, set it to another that lives until the request is complete. What
     /// ibv_wr_set_inline_data() sets cannot be changed.
     virtual void before_send(const request &, ibv_send_wr &) {}
     virtual void before_receive(const request &, ibv_recv_wr &) {}

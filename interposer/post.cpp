@@ -176,7 +176,8 @@ int post_receives(queue_type *queue, ibv_recv_wr *wrs, ibv_recv_wr **bad_wr,
                                      .context = queue->context,
                                      .opcode = {},
                                      .is_receive = true,
-                                     .is_signaled = true};
+                                     .is_signaled = true,
+                                     .is_followed = receives != nullptr};
             list.add(*wr, receive, events, &observer::before_receive);
         }
     }
@@ -252,7 +253,8 @@ request make_send(const qp_record &qp, const ibv_send_wr &wr) noexcept {
             .context = qp.info.context,
             .opcode = wr.opcode,
             .is_receive = false,
-            .is_signaled = qp.is_sig_all || (wr.send_flags & IBV_SEND_SIGNALED) != 0};
+            .is_signaled = qp.is_sig_all || (wr.send_flags & IBV_SEND_SIGNALED) != 0,
+            .is_followed = qp.sends != nullptr};
 }
 
 void hook_post_functions(ibv_context &context) noexcept {

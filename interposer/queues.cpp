@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <new>
 
 using namespace coherdma::interposer;
@@ -95,12 +96,20 @@ void take_queues(qp_record &record, bool has_srq) noexcept {
     record.receives = record.recv_cq_number != 0 && !has_srq ? request_queue::take() : nullptr;
 }
 
+/// Whether the environment tells a driver that the program has one thread, so that it takes no
+/// locks: libmlx5 ends a process with another thread.
+bool is_without_locks() noexcept {
+    return std::getenv("MLX5_SINGLE_THREADED") != nullptr ||
+           std::getenv("MLX4_SINGLE_THREADED") != nullptr;
+}
+
 /// nullptr: no observer asks for it, or the QP's sends cannot be held. cap: nullptr: it is not
 /// known.
 held_posts *make_held_posts(const qp_record &record, ibv_qp &qp, const ibv_qp_cap *cap) {
     // A QP without books: it is not known how many requests it has. Single-threaded: the driver may
     // take no lock when it posts.
-    if (cap == nullptr || record.sends == nullptr || record.info.is_single_threaded)
+    if (cap == nullptr || record.sends == nullptr || record.info.is_single_threaded ||
+        is_without_locks())
         return nullptr;
     std::chrono::microseconds delay{};
     for (observer *const asked : record.observers) {

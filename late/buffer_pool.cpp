@@ -90,11 +90,14 @@ std::optional<device_buffer> buffer_pool::take(const ibv_pd &pd, std::size_t siz
     return std::nullopt;
 }
 
+std::size_t buffer_pool::whole_pages(std::size_t size) noexcept {
+    static const auto page_size = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    return (size + page_size - 1) / page_size * page_size;
+}
+
 std::size_t buffer_pool::next_size(std::size_t size) const noexcept {
     constexpr std::size_t FIRST = 65536, MAX_DOUBLINGS = 8;
-    static const auto page_size = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-    const std::size_t pages = (size + page_size - 1) / page_size * page_size;
-    return std::max(pages, FIRST << std::min(chunks_.size(), MAX_DOUBLINGS));
+    return std::max(whole_pages(size), FIRST << std::min(chunks_.size(), MAX_DOUBLINGS));
 }
 
 buffer_pool::chunks buffer_pool::take_unused() {

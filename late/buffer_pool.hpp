@@ -71,7 +71,8 @@ class buffer_pool {
     }
     /// nullptr: there was never a chunk.
     [[nodiscard]] const ibv_context *context() const noexcept { return context_; }
-    /// The size of a chunk that has room for this.
+    static std::size_t whole_pages(std::size_t size) noexcept;
+    /// The size of a chunk that has room for this, and for others.
     [[nodiscard]] std::size_t next_size(std::size_t size) const noexcept;
     /// Those without a buffer, which are to be destroyed where no mutex is locked. Throws
     /// std::bad_alloc.

@@ -39,7 +39,8 @@ void with_requests(function func) noexcept {
     // Acquire: sees what its maker has made.
     late_requests *const requests = current_requests.load(std::memory_order_acquire);
     try {
-        if (requests != nullptr)
+        // Locked: a signal handler has interrupted this thread there, and calls exit().
+        if (requests != nullptr && !late_requests::is_locked_here())
             func(*requests);
     } catch (const std::bad_alloc &) {
     }
@@ -150,7 +151,12 @@ class late_observer final : public observer {
     std::chrono::microseconds delay_of_sends(const object &) override { return SEND_DELAY; }
 
     ibv_mr *reg_mr(const registration &asked, registrar &next) override {
-        ibv_mr *const mr = next.reg_mr(asked);
+        ibv_mr *mr = next.reg_mr(asked);
+        if (mr == nullptr && errno == ENOMEM) { // RLIMIT_MEMLOCK: the program comes first
+            with_requests(
+                [&](late_requests &requests) { requests.release_memory(asked.pd->context); });
+            mr = next.reg_mr(asked);
+        }
         // The checker may change the lkey that the program gets, before on_create().
         last_registration = asked;
         last_lkey = mr != nullptr ? mr->lkey : 0;

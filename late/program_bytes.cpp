@@ -2,6 +2,8 @@
 
 #include "program_bytes.hpp"
 
+#include <atomic>
+#include <cstdio>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -48,7 +50,12 @@ bool read_program(std::uintptr_t addr, std::byte *bytes, std::size_t length) noe
 
 void write_program(std::uintptr_t addr, const std::byte *bytes, std::size_t length) noexcept {
     auto *const source = const_cast<std::byte *>(bytes); // the call reads it
-    memory_copy{SYS_process_vm_writev, addr, source, length}.make();
+    static std::atomic<bool> is_said = false;
+    if (!memory_copy{SYS_process_vm_writev, addr, source, length}.make() && !is_said.exchange(true))
+        std::fprintf(stderr,
+                     "coherdma: data that a device has delivered late are lost: the program cannot "
+                     "write to its memory at %p any more\n",
+                     reinterpret_cast<void *>(addr));
 }
 
 } // namespace coherdma::late

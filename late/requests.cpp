@@ -60,6 +60,8 @@ void late_requests::remove_mr(const ibv_context *context, object_number number) 
     if (const auto key = mr_of_lkey_.find({context, it->second.lkey});
         key != mr_of_lkey_.end() && key->second == number)
         mr_of_lkey_.erase(key);
+    for (auto &[pd, pool] : pools_)
+        pool.is_exhausted = false; // the kernel may pin more again
     if (it->second.num_targets != 0)
         for_each_target([=](held_target &target) { target.is_gone |= target.mr == number; });
     mrs_.erase(it);
@@ -215,11 +217,10 @@ bool late_requests::add_chunk(ibv_pd &pd, std::size_t size) {
         buffer_pool &pool = pools_[&pd];
         if (pool.is_exhausted)
             return false;
-        chunk_size = pool.next_size(size);
-        if (chunk_size <= MAX_REGISTERED - num_registered_)
-            num_registered_ += chunk_size;
-        else
-            chunk_size = 0;
+        for (const std::size_t possible : {pool.next_size(size), buffer_pool::whole_pages(size)})
+            if (chunk_size == 0 && possible <= MAX_REGISTERED - num_registered_)
+                chunk_size = possible;
+        num_registered_ += chunk_size;
     }
     std::unique_ptr<registered_chunk> chunk;
     if (chunk_size != 0) {
@@ -232,7 +233,7 @@ bool late_requests::add_chunk(ibv_pd &pd, std::size_t size) {
     buffer_pool &pool = pools_[&pd];
     if (chunk == nullptr) {
         num_registered_ -= chunk_size;
-        pool.is_exhausted = true;
+        pool.is_exhausted = chunk_size != 0; // else a smaller request may have room
         return false;
     }
     pool.add(std::move(chunk), pd.context);
@@ -257,6 +258,8 @@ ibv_sge *late_requests::keep(const request &posted, const held_request &added) n
 }
 
 void late_requests::hold(const request &posted, ibv_sge *&sg_list, int num_sge, int access) {
+    if (!posted.is_followed)
+        return;
     const std::span<ibv_sge> sges(sg_list, static_cast<std::size_t>(std::max(num_sge, 0)));
     std::optional<held_request> made;
     bool has_buffer = false;

@@ -93,6 +93,9 @@ class late_requests {
     /// The program is about to free this memory.
     void forget_memory(std::uintptr_t begin, std::uintptr_t end) noexcept;
 
+    /// Whether this thread has a mutex of this class.
+    static bool is_locked_here() noexcept { return is_locked_; }
+
     late_requests *parents = nullptr; ///< of fork(): kept, so that a leak checker finds none
 
   private:
@@ -101,8 +104,12 @@ class late_requests {
       public:
         explicit locked(std::mutex &mutex)
             : guard_(mutex) {}
+        ~locked() { is_locked_ = false; }
+        locked(const locked &) = delete;
+        locked &operator=(const locked &) = delete;
 
       private:
+        const bool is_marked_ = is_locked_ = true; // before it waits for the mutex
         const check::unseen_scope unseen_;
         const std::lock_guard<std::mutex> guard_;
     };
@@ -122,6 +129,9 @@ class late_requests {
     void drop_all(known_queue &) noexcept;
     template <class function>
     void for_each_target(function func) noexcept;
+
+    /// initial-exec: as in check/observer.cpp.
+    [[gnu::tls_model("initial-exec")]] static inline thread_local bool is_locked_ = false;
 
     std::mutex mutex_; ///< protects the following
     std::unordered_map<object_number, known_mr> mrs_;

@@ -20,7 +20,7 @@ std::string expand_pid(std::string name) {
     return name;
 }
 
-/// While it exists, a write to a pipe that nobody reads does not end the program.
+/// While it exists, a write to a pipe without a reader does not end the program.
 class no_sigpipe {
   public:
     no_sigpipe() noexcept {

@@ -195,6 +195,43 @@ void cq_overflows_once(void **) {
     assert_int_equal(f.post(true).size(), 0);
 }
 
+// The driver refuses it, or another thread is polling a completion.
+void request_beyond_the_queue_does_not_overflow_the_cq(void **) {
+    fixture f;
+    f.cq.cqe = 2;
+    for (int i = 0; i < 3; ++i) // the QP has two sends
+        assert_true(f.post(true).empty());
+    f.books.qps.at(&f.qp).max_sends = 4;
+    assert_int_equal(f.post(true).size(), 1);
+}
+
+// Its receives were posted before the QP was created.
+void receives_of_an_srq_fill_the_cq(void **) {
+    fixture f;
+    known_srq srq;
+    srq.handle = &f.mr; // an address
+    for (std::uint64_t number = 1; number <= 3; ++number)
+        srq.receives.emplace(number, posted_request{.is_receive = true});
+    f.books.srqs.emplace(srq.handle, srq);
+    assert_true(f.post(true).empty()); // they are of other QPs
+    f.books.qps.at(&f.qp).srq = srq.handle;
+    const findings result = f.post(true);
+    assert_int_equal(result.size(), 1);
+    assert_non_null(std::strstr(result[0].title.c_str(), "5 completions can come"));
+}
+
+// Its completion makes the event.
+void send_after_the_cq_was_armed_ends_the_wait(void **) {
+    fixture f;
+    f.post(true);
+    f.books.arm(f.cq, {});
+    assert_int_equal(f.books.cqs.at(&f.cq).num_sends_at_arm, 1);
+    f.post(false);
+    assert_int_equal(f.books.cqs.at(&f.cq).num_sends_at_arm, 1);
+    f.post(true);
+    assert_int_equal(f.books.cqs.at(&f.cq).num_sends_at_arm, 0);
+}
+
 void resized_cq_does_not_overflow(void **) {
     fixture f;
     f.cq.cqe = 5;
@@ -257,6 +294,9 @@ int main() {
         cmocka_unit_test(mr_counts_its_requests),
         cmocka_unit_test(freed_memory_of_a_request),
         cmocka_unit_test(cq_overflows_once),
+        cmocka_unit_test(request_beyond_the_queue_does_not_overflow_the_cq),
+        cmocka_unit_test(receives_of_an_srq_fill_the_cq),
+        cmocka_unit_test(send_after_the_cq_was_armed_ends_the_wait),
         cmocka_unit_test(resized_cq_does_not_overflow),
         cmocka_unit_test(send_queue_without_signal_is_stuck),
         cmocka_unit_test(destroyed_object_is_known_until_its_address_is_used),

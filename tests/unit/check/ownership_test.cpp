@@ -96,6 +96,31 @@ void target_in_a_source_is_compared(void **) {
     assert_int_equal(checked.check(receive).size(), 1);
 }
 
+/// The fence holds the Write back until the Read is complete.
+void fenced_send_expects_what_a_read_brings(void **) {
+    program checked;
+    constexpr bool IS_RECEIVE = false;
+    posted_request read;
+    read.opcode = IBV_WR_RDMA_READ;
+    const auto base = reinterpret_cast<std::uintptr_t>(checked.memory.data());
+    read.memory = {{.mr = 0, .begin = base, .end = base + 16}};
+    checked.books.add_request(*checked.qp, 1, read);
+    posted_request write = read;
+    write.opcode = IBV_WR_RDMA_WRITE;
+    for (const bool is_fenced : {false, true}) {
+        write.is_fenced = is_fenced;
+        findings overlaps;
+        check_overlap(checked.books, *checked.qp, write, overlaps);
+        assert_int_equal(overlaps.size(), is_fenced ? 0 : 1);
+        assert_true((find_earlier_target(checked.books, *checked.qp, write) != nullptr) ==
+                    is_fenced);
+    }
+    known_qp other;
+    assert_null(find_earlier_target(checked.books, other, write)); // a fence is of its QP
+    checked.books.remove_request(*checked.qp, 1, IS_RECEIVE);
+    assert_null(find_earlier_target(checked.books, *checked.qp, write));
+}
+
 } // namespace
 
 int main() {
@@ -104,6 +129,7 @@ int main() {
         cmocka_unit_test(changed_source_is_a_source),
         cmocka_unit_test(targets_in_common_are_not_compared),
         cmocka_unit_test(target_in_a_source_is_compared),
+        cmocka_unit_test(fenced_send_expects_what_a_read_brings),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

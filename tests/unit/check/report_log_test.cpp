@@ -87,7 +87,79 @@ void suppressed_findings_are_counted(void **) {
     const std::vector<json> lines = read_lines(config.log_file);
     assert_true(lines.at(0)["suppressed"].get<bool>());
     assert_int_equal(lines.at(1)["summary"]["suppressed"].get<int>(), 2);
-    assert_true(lines.at(1)["summary"]["by_place"] == json({2}));
+    assert_true(lines.at(1)["summary"]["by_place"] == json({0}));
+}
+
+// A place may have findings of several devices, or of objects that were created elsewhere.
+void suppression_hides_only_what_it_names(void **) {
+    const temp_folder folder;
+    settings config;
+    config.suppressions_file = folder.path() + "/known";
+    std::ofstream(config.suppressions_file) << "cq-overflow:rxe0\n";
+    const std::string text = captured_stderr([&] {
+        report_log log(config);
+        for (const char *const device : {"rxe0", "siw0", "rxe0"}) {
+            finding reported = sample_finding();
+            reported.device = device;
+            log.report(reported);
+        }
+        if (log.write_summary() != 1)
+            _exit(1);
+    });
+    assert_int_equal(count_of(text, "(siw0)"), 1);
+    assert_int_equal(count_of(text, "coherdma check: 1 error, 0 warnings, at 1 place\n"), 1);
+}
+
+// gcc's name of a lambda has a #, and that of an array [].
+void printed_suppression_matches_its_finding(void **) {
+    const temp_folder folder;
+    settings config;
+    config.log_file = folder.path() + "/log";
+    config.suppressions_file = folder.path() + "/known";
+    const auto report_from_lambda = [&](const char(&)[6]) {
+        report_log log(config);
+        log.report(sample_finding());
+        if (log.write_summary() > 1)
+            _exit(1);
+    };
+    const std::string before = captured_stderr([&] { report_from_lambda("array"); });
+    assert_int_equal(count_of(before, ": cq-overflow: "), 1);
+    std::ofstream(config.suppressions_file)
+        << read_lines(config.log_file).at(0)["suppression"].get<std::string>() << "\n";
+    const std::string after = captured_stderr([&] { report_from_lambda("array"); });
+    assert_int_equal(count_of(after, ": cq-overflow: "), 0);
+}
+
+[[gnu::noinline]] void report_from_another_line(report_log &log) {
+    log.report(sample_finding());
+}
+
+// Who has called the program's function that makes the wrong call does not matter.
+void call_with_two_callers_is_one_place(void **) {
+    const std::string text = captured_stderr([&] {
+        report_log log((settings()));
+        log.report(sample_finding());
+        report_from_another_line(log);
+        static_cast<void>(log.write_summary());
+    });
+    assert_int_equal(count_of(text, ": cq-overflow: "), 1);
+    assert_int_equal(count_of(text, "coherdma check: 2 errors, 0 warnings, at 1 place\n"), 1);
+}
+
+// The program goes on if what it prints has no reader any more.
+void closed_pipe_does_not_end_the_program(void **) {
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    close(ends[0]);
+    const int saved_stderr = dup(STDERR_FILENO);
+    dup2(ends[1], STDERR_FILENO);
+    {
+        report_log log((settings()));
+        log.report(sample_finding());
+    }
+    dup2(saved_stderr, STDERR_FILENO);
+    close(saved_stderr);
+    close(ends[1]);
 }
 
 void unwritable_log_is_said_once(void **) {
@@ -126,6 +198,10 @@ int main() {
     const CMUnitTest tests[] = {
         cmocka_unit_test(findings_of_one_place_are_limited),
         cmocka_unit_test(suppressed_findings_are_counted),
+        cmocka_unit_test(suppression_hides_only_what_it_names),
+        cmocka_unit_test(printed_suppression_matches_its_finding),
+        cmocka_unit_test(call_with_two_callers_is_one_place),
+        cmocka_unit_test(closed_pipe_does_not_end_the_program),
         cmocka_unit_test(unwritable_log_is_said_once),
         cmocka_unit_test(threads_report_at_the_same_time),
     };

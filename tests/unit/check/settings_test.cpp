@@ -58,8 +58,12 @@ void invalid_values_are_named(void **) {
     const struct {
         const char *variable, *value, *problem;
     } cases[] = {
-        {"COHERDMA_CHECK_LIMIT", "x", "COHERDMA_CHECK_LIMIT: 'x' is not a number of findings"},
-        {"COHERDMA_CHECK_LIMIT", "-1", "COHERDMA_CHECK_LIMIT: '-1' is not a number of findings"},
+        {"COHERDMA_CHECK_LIMIT", "x",
+         "COHERDMA_CHECK_LIMIT: 'x' is not a number of findings, 1 or more"},
+        {"COHERDMA_CHECK_LIMIT", "-1",
+         "COHERDMA_CHECK_LIMIT: '-1' is not a number of findings, 1 or more"},
+        {"COHERDMA_CHECK_LIMIT", "0",
+         "COHERDMA_CHECK_LIMIT: '0' is not a number of findings, 1 or more"},
         {"COHERDMA_CHECK_EXIT", "0", "COHERDMA_CHECK_EXIT: '0' is not a status from 1 to 255"},
         {"COHERDMA_CHECK_EXIT", "256", "COHERDMA_CHECK_EXIT: '256' is not a status from 1 to 255"},
         {"COHERDMA_CHECK_EXIT", "1\n", "COHERDMA_CHECK_EXIT: '1?' is not a status from 1 to 255"},

@@ -99,6 +99,21 @@ void messages_without_bytes(const target &target, bool /*corrected*/) {
     wait_success(link.responder.recv_cq, "the receive");
 }
 
+/// The fence holds the Write back until the Read has brought what it writes.
+void read_and_fenced_write(const target &target, bool /*corrected*/) {
+    loopback link(target, false);
+    const endpoint &local = link.requester;
+    link.responder.memory[0] = std::byte{7};
+    local.post_send(IBV_WR_RDMA_READ, local.sge(), link.responder, unsignaled);
+    send_request write(IBV_WR_RDMA_WRITE, local.sge(), &link.responder, signaled | IBV_SEND_FENCE);
+    write.wr.wr.rdma.remote_addr += local.sge().length;
+    ibv_send_wr *bad_wr = nullptr;
+    check(ibv_post_send(local.qp, &write.wr, &bad_wr), "post");
+    wait_success(local.send_cq, "the Write");
+    if (link.responder.memory[local.sge().length] != std::byte{7})
+        throw failure("the Write did not wait for the Read");
+}
+
 /// A thread posts, and another one polls.
 void posted_and_polled_by_threads(const target &target, bool /*corrected*/) {
     constexpr int count = 200;
@@ -368,6 +383,10 @@ constexpr std::array cases{
         .name = "reset_with_receives", .kind = kind, .run = reset_with_receives, .needs = rxe},
     corpus_case{.name = "signaled_each_fourth", .kind = kind, .run = signaled_each_fourth},
     corpus_case{.name = "messages_without_bytes", .kind = kind, .run = messages_without_bytes},
+    corpus_case{.name = "read_and_fenced_write",
+                .kind = kind,
+                .run = read_and_fenced_write,
+                .options = "ownership"},
     corpus_case{
         .name = "posted_and_polled_by_threads", .kind = kind, .run = posted_and_polled_by_threads},
     corpus_case{.name = "child_during_receive", .kind = kind, .run = child_during_receive},
