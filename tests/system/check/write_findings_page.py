@@ -16,8 +16,8 @@ BEGIN = """# Programs that were run under the checker
 
 Programs and test suites that use RDMA, each without the checker and with
 `coherdma check --protect` ([check.md](check.md)), on a device of each driver
-with rdma-core's provider (dtestcm over siw with coherdma's, as it needs more QPs
-than that has). No program works only without the checker. The findings are
+with rdma-core's provider (dtestcm over siw with coherdma's, as it needs more
+QPs than that has). No program works only without the checker. The findings are
 explained in the table below. *Harmless*: the program does not use the data that
 may be wrong.
 
