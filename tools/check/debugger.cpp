@@ -65,7 +65,7 @@ std::vector<std::string> debugger_command(const std::vector<std::string> &comman
         }
     if (protects) // the checker handles the accesses that protected pages refuse
         script << "handle SIGSEGV nostop noprint pass\n";
-    script << "set startup-with-shell off\nrun\n"; // the user's shell may be none, as nologin
+    script << "run\n";
     if (!script.flush())
         throw std::runtime_error("cannot write " + file);
     std::vector<std::string> args = {gdb, "-q", "--return-child-result", "-x", file, "--args"};
