@@ -61,7 +61,8 @@ class page_guard {
     void apply(std::uintptr_t begin, std::uintptr_t end, memory_use) const noexcept;
     void open_protected(std::uintptr_t begin, std::uintptr_t end) const noexcept;
     void protect_again(std::uintptr_t begin, std::uintptr_t end) const noexcept;
-    /// Calls func(begin, end, protection) for pages that follow each other and have the same one.
+    /// Calls func(begin, end, protection) for pages that follow each other and have the same
+    /// protection.
     template <class function>
     void for_each_run(std::uintptr_t begin, std::uintptr_t end, function func) const noexcept;
     [[nodiscard]] int protection_of(std::uintptr_t page) const noexcept;

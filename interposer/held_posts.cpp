@@ -378,7 +378,8 @@ void held_posts::post(held_post &posted) noexcept {
     // As in post.cpp: siw says so of a full queue only by bad_wr.
     while (posted.num_accepted < wrs.size() && &wrs[posted.num_accepted].wr != bad_wr)
         ++posted.num_accepted;
-    // With the mutex: the QP is not destroyed or reset yet, so that the tokens are its own.
+    // With the mutex: the QP is not destroyed or reset yet, so that the tokens are still in its
+    // books.
     for (std::size_t i = posted.num_accepted; i < wrs.size(); ++i)
         posted.sends->cancel(wrs[i].token);
 }

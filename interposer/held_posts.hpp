@@ -9,7 +9,8 @@
 // - Two kinds of locks, of which none is taken while another is held. That of a QP is held while
 //   the driver's function posts its held sends: nothing else keeps them in order. That of the
 //   schedule is held by no call of a driver. Events of observers come without either.
-// - fork() and the end of the process release all; in a child of fork() nothing is held.
+// - fork() and exit() release all; _exit() and quick_exit() do not. In a child of fork() nothing is
+//   held.
 #pragma once
 
 #include "observer.hpp"

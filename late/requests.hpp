@@ -104,12 +104,16 @@ class late_requests {
       public:
         explicit locked(std::mutex &mutex)
             : guard_(mutex) {}
-        ~locked() { is_locked_ = false; }
-        locked(const locked &) = delete;
-        locked &operator=(const locked &) = delete;
 
       private:
-        const bool is_marked_ = is_locked_ = true; // before it waits for the mutex
+        /// From before the wait for the mutex until it is unlocked.
+        struct mark {
+            mark() noexcept { is_locked_ = true; }
+            ~mark() { is_locked_ = false; }
+            mark(const mark &) = delete;
+            mark &operator=(const mark &) = delete;
+        };
+        const mark mark_; // destroyed last
         const check::unseen_scope unseen_;
         const std::lock_guard<std::mutex> guard_;
     };

@@ -190,7 +190,7 @@ void driver_gets_sends_after_the_delay_and_in_order(void **) {
     assert_true(std::chrono::steady_clock::now() - start >= SHORT_DELAY);
     expect(called.take(), {"post 0 8", "post 1 8", "post 2 8", "post 3 8", "post 4 8"});
     assert_false(pthread_equal(posting_thread, pthread_self()));
-    // The thread sleeps until the next one.
+    // The thread sleeps until the next post is due.
     assert_int_equal(prog.post(5), 0);
     assert_true(wait_for([] { return called.size() == 1; }));
 }
