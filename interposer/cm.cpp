@@ -47,6 +47,11 @@ void add_cm_id(const rdma_cm_id *id) {
         add_object(object_kind::CM_ID, id, id->verbs, loaded_observers());
 }
 
+int fail_cm_call(int error) noexcept {
+    errno = error;
+    return -1;
+}
+
 } // namespace
 
 const void *coherdma::interposer::find_librdmacm() noexcept {
@@ -57,6 +62,8 @@ extern "C" {
 
 int rdma_create_id(rdma_event_channel *channel, rdma_cm_id **id, void *context,
                    rdma_port_space port_space) {
+    if (const int error = failure_of("rdma_create_id"))
+        return fail_cm_call(error);
     const int result = librdmacm().create_id(channel, id, context, port_space);
     if (result == 0)
         add_cm_id(*id);
@@ -64,6 +71,8 @@ int rdma_create_id(rdma_event_channel *channel, rdma_cm_id **id, void *context,
 }
 
 int rdma_create_ep(rdma_cm_id **id, rdma_addrinfo *res, ibv_pd *pd, ibv_qp_init_attr *attr) {
+    if (const int error = failure_of("rdma_create_ep"))
+        return fail_cm_call(error);
     const int result = librdmacm().create_ep(id, res, pd, attr);
     if (result == 0)
         add_cm_id(*id);
@@ -71,6 +80,8 @@ int rdma_create_ep(rdma_cm_id **id, rdma_addrinfo *res, ibv_pd *pd, ibv_qp_init_
 }
 
 int rdma_get_cm_event(rdma_event_channel *channel, rdma_cm_event **event) {
+    if (const int error = failure_of("rdma_get_cm_event"))
+        return fail_cm_call(error);
     const int result = librdmacm().get_cm_event(channel, event);
     if (result == 0 && (*event)->event == RDMA_CM_EVENT_CONNECT_REQUEST)
         add_cm_id((*event)->id);
@@ -78,6 +89,8 @@ int rdma_get_cm_event(rdma_event_channel *channel, rdma_cm_event **event) {
 }
 
 int rdma_get_request(rdma_cm_id *listener, rdma_cm_id **id) {
+    if (const int error = failure_of("rdma_get_request"))
+        return fail_cm_call(error);
     const int result = librdmacm().get_request(listener, id);
     if (result == 0)
         add_cm_id(*id);
@@ -86,11 +99,15 @@ int rdma_get_request(rdma_cm_id *listener, rdma_cm_id **id) {
 
 /// The QP need not be one that librdmacm knows.
 int rdma_disconnect(rdma_cm_id *id) {
+    if (const int error = failure_of("rdma_disconnect"))
+        return fail_cm_call(error);
     held_posts::release_all(id->verbs);
     return librdmacm().disconnect(id);
 }
 
 int rdma_destroy_id(rdma_cm_id *id) {
+    if (const int error = failure_of("rdma_destroy_id"))
+        return fail_cm_call(error);
     return destroy_object(id, [=] {
         held_posts::release_all(id->verbs);
         return librdmacm().destroy_id(id);

@@ -66,10 +66,14 @@ ibv_context *observe_opened(ibv_context *context) {
 extern "C" {
 
 ibv_context *ibv_open_device(ibv_device *device) {
+    if (const int error = failure_of("ibv_open_device"))
+        return fail_with(error);
     return observe_opened(libibverbs().open_device(device));
 }
 
 ibv_context *ibv_import_device(int cmd_fd) {
+    if (const int error = failure_of("ibv_import_device"))
+        return fail_with(error);
     return observe_opened(libibverbs().import_device(cmd_fd));
 }
 

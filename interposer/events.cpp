@@ -12,6 +12,8 @@ namespace coherdma::interposer {
 namespace {
 
 int req_notify_cq(ibv_cq *cq, int solicited_only) {
+    if (const int error = failure_of("ibv_req_notify_cq"))
+        return error;
     const auto driver_req_notify_cq = context_of(cq->context).driver_ops.req_notify_cq;
     if (const cq_record *const record = tables().cqs.find(cq); is_observed(record))
         notify(*record, &observer::before_arm, *cq);
@@ -85,6 +87,10 @@ void *coherdma_interposer_find_req_notify_cq(const ibv_context *context) {
 }
 
 int ibv_get_cq_event(ibv_comp_channel *channel, ibv_cq **cq, void **cq_context) {
+    if (const int error = failure_of("ibv_get_cq_event")) {
+        errno = error;
+        return -1;
+    }
     const int result = [=] {
         const wait_scope wait(*channel);
         return libibverbs().get_cq_event(channel, cq, cq_context);
@@ -105,6 +111,10 @@ void ibv_ack_cq_events(ibv_cq *cq, unsigned count) {
 }
 
 int ibv_get_async_event(ibv_context *context, ibv_async_event *event) {
+    if (const int error = failure_of("ibv_get_async_event")) {
+        errno = error;
+        return -1;
+    }
     const int result = libibverbs().get_async_event(context, event);
     if (const object_record *const record = result == 0 ? owner_of(*event) : nullptr;
         is_observed(record))

@@ -15,10 +15,14 @@ struct ibv_buf;
 
 namespace {
 
-/// Calls the function that creates an object. What the library calls for that itself is not
-/// observed: its ibv_reg_mr() may call ibv_reg_mr_iova2(), which is the interposer's.
+/// Calls the function that creates an object, unless the program's call of this name is to fail.
+/// What the library calls for that itself is not observed: its ibv_reg_mr() may call
+/// ibv_reg_mr_iova2(), which is the interposer's.
 template <class function>
-auto create(object_kind kind, ibv_context *context, function call) {
+auto create(object_kind kind, ibv_context *context, const char *name, function call)
+    -> decltype(call()) {
+    if (const int error = failure_of(name))
+        return fail_with(error);
     auto *const created = [&] {
         const unobserved_scope scope;
         return call();
@@ -65,7 +69,7 @@ class registration_chain final : public registrar {
 
 /// Registers memory, by the observers if there are any.
 template <class function>
-ibv_mr *register_memory(const registration &asked, function call) {
+ibv_mr *register_memory(const registration &asked, const char *name, function call) {
     if (tables().others.find(asked.pd) == nullptr &&
         is_refused(object_kind::PD, asked.pd, "ibv_reg_mr")) {
         errno = EINVAL;
@@ -73,8 +77,10 @@ ibv_mr *register_memory(const registration &asked, function call) {
     }
     const context_record *const context = tables().contexts.find(asked.pd->context);
     registration_chain<function> chain(is_observed(context) ? context : nullptr, asked, call);
-    return create(object_kind::MR, asked.pd->context, [&] { return chain.reg_mr(asked); });
+    return create(object_kind::MR, asked.pd->context, name, [&] { return chain.reg_mr(asked); });
 }
+
+constexpr const char *REG_MR = "ibv_reg_mr"; ///< for an observer: of all that register memory
 
 registration ask_for_program_memory(ibv_pd *pd, void *addr, std::size_t length, std::uint64_t iova,
                                     int access) noexcept {
@@ -112,7 +118,7 @@ void adopt_context(ibv_context *context) try {
 
 ibv_pd *alloc_parent_domain(ibv_context *context, ibv_parent_domain_init_attr *attr) {
     const bool has_td = attr->td != nullptr; // the call may change attr
-    ibv_pd *const pd = create(object_kind::PD, context, [=] {
+    ibv_pd *const pd = create(object_kind::PD, context, "ibv_alloc_parent_domain", [=] {
         return context_of(context).driver_ex.alloc_parent_domain(context, attr);
     });
     object_record *const record = has_td ? tables().others.find(pd) : nullptr;
@@ -122,7 +128,7 @@ ibv_pd *alloc_parent_domain(ibv_context *context, ibv_parent_domain_init_attr *a
 }
 
 ibv_mr *alloc_null_mr(ibv_pd *pd) {
-    return register_memory({.pd = pd, .kind = memory_kind::NO_MEMORY},
+    return register_memory({.pd = pd, .kind = memory_kind::NO_MEMORY}, "ibv_alloc_null_mr",
                            [=] { return context_of(pd->context).driver_ex.alloc_null_mr(pd); });
 }
 
@@ -133,18 +139,20 @@ ibv_mr *reg_dm_mr(ibv_pd *pd, ibv_dm *dm, std::uint64_t offset, std::size_t leng
          .kind = memory_kind::DEVICE,
          .length = length,
          .access = static_cast<int>(access)},
-        [=] {
+        "ibv_reg_dm_mr", [=] {
             return context_of(pd->context).driver_ex.reg_dm_mr(pd, dm, offset, length, access);
         });
 }
 
 ibv_mw *alloc_mw(ibv_pd *pd, ibv_mw_type type) {
-    return create(object_kind::MW, pd->context,
+    return create(object_kind::MW, pd->context, "ibv_alloc_mw",
                   [=] { return context_of(pd->context).driver_ops.alloc_mw(pd, type); });
 }
 
 int dealloc_mw(ibv_mw *mw) {
     const auto driver_dealloc_mw = context_of(mw->context).driver_ops.dealloc_mw;
+    if (const int error = failure_of("ibv_dealloc_mw"))
+        return error;
     return destroy_object(mw, [=] {
         held_posts::release_all(mw->context);
         return driver_dealloc_mw(mw);
@@ -172,17 +180,20 @@ extern "C" {
 
 ibv_pd *ibv_alloc_pd(ibv_context *context) {
     adopt_context(context);
-    return create(object_kind::PD, context, [=] { return libibverbs().alloc_pd(context); });
+    return create(object_kind::PD, context, "ibv_alloc_pd",
+                  [=] { return libibverbs().alloc_pd(context); });
 }
 
 ibv_pd *ibv_import_pd(ibv_context *context, std::uint32_t handle) {
     const auto import_pd = libibverbs().import_pd;
-    return import_pd != nullptr
-               ? create(object_kind::PD, context, [=] { return import_pd(context, handle); })
-               : not_supported<ibv_pd>();
+    return import_pd != nullptr ? create(object_kind::PD, context, "ibv_import_pd",
+                                         [=] { return import_pd(context, handle); })
+                                : not_supported<ibv_pd>();
 }
 
 int ibv_dealloc_pd(ibv_pd *pd) {
+    if (const int error = failure_of("ibv_dealloc_pd"))
+        return error;
     return destroy_object(pd, [=] { return libibverbs().dealloc_pd(pd); });
 }
 
@@ -194,13 +205,13 @@ void ibv_unimport_pd(ibv_pd *pd) {
 }
 
 ibv_mr *ibv_reg_mr(ibv_pd *pd, void *addr, std::size_t length, int access) {
-    return register_memory(ask_for_program_memory(pd, addr, length, to_iova(addr), access),
+    return register_memory(ask_for_program_memory(pd, addr, length, to_iova(addr), access), REG_MR,
                            [=] { return libibverbs().reg_mr(pd, addr, length, access); });
 }
 
 ibv_mr *ibv_reg_mr_iova(ibv_pd *pd, void *addr, std::size_t length, std::uint64_t iova,
                         int access) {
-    return register_memory(ask_for_program_memory(pd, addr, length, iova, access), [=] {
+    return register_memory(ask_for_program_memory(pd, addr, length, iova, access), REG_MR, [=] {
         return libibverbs().reg_mr_iova(pd, addr, length, iova, access);
     });
 }
@@ -208,7 +219,7 @@ ibv_mr *ibv_reg_mr_iova(ibv_pd *pd, void *addr, std::size_t length, std::uint64_
 ibv_mr *ibv_reg_mr_iova2(ibv_pd *pd, void *addr, std::size_t length, std::uint64_t iova,
                          unsigned access) {
     return register_memory(
-        ask_for_program_memory(pd, addr, length, iova, static_cast<int>(access)),
+        ask_for_program_memory(pd, addr, length, iova, static_cast<int>(access)), REG_MR,
         [=] { return libibverbs().reg_mr_iova2(pd, addr, length, iova, access); });
 }
 
@@ -224,7 +235,7 @@ ibv_mr *ibv_reg_mr_ex(ibv_pd *pd, ibv_mr_init_attr *init_attr) {
         (attr->comp_mask & MR_HAS_IOVA) != 0 ? attr->iova : to_iova(attr->addr), attr->access);
     if (!has_addr || (attr->comp_mask & ~PROGRAM_MEMORY) != 0)
         asked.kind = memory_kind::OTHER;
-    return register_memory(asked, [=] { return reg_mr_ex(pd, attr); });
+    return register_memory(asked, REG_MR, [=] { return reg_mr_ex(pd, attr); });
 }
 
 ibv_mr *ibv_reg_buf_mr(ibv_pd *pd, ibv_buf *buf, void *addr, std::size_t length, int access) {
@@ -232,7 +243,8 @@ ibv_mr *ibv_reg_buf_mr(ibv_pd *pd, ibv_buf *buf, void *addr, std::size_t length,
     registration asked = ask_for_program_memory(pd, addr, length, to_iova(addr), access);
     asked.kind = memory_kind::OTHER; // it may be device memory
     return reg_buf_mr != nullptr
-               ? register_memory(asked, [=] { return reg_buf_mr(pd, buf, addr, length, access); })
+               ? register_memory(asked, "ibv_reg_buf_mr",
+                                 [=] { return reg_buf_mr(pd, buf, addr, length, access); })
                : not_supported<ibv_mr>();
 }
 
@@ -246,18 +258,24 @@ ibv_mr *ibv_reg_dmabuf_mr(ibv_pd *pd, std::uint64_t offset, std::size_t length, 
                       .length = length,
                       .iova = iova,
                       .access = access},
+                     "ibv_reg_dmabuf_mr",
                      [=] { return reg_dmabuf_mr(pd, offset, length, iova, fd, access); })
                : not_supported<ibv_mr>();
 }
 
 ibv_mr *ibv_import_mr(ibv_pd *pd, std::uint32_t handle) {
     const auto import_mr = libibverbs().import_mr;
-    return import_mr != nullptr ? register_memory({.pd = pd, .kind = memory_kind::IMPORTED},
-                                                  [=] { return import_mr(pd, handle); })
-                                : not_supported<ibv_mr>();
+    return import_mr != nullptr
+               ? register_memory({.pd = pd, .kind = memory_kind::IMPORTED}, "ibv_import_mr",
+                                 [=] { return import_mr(pd, handle); })
+               : not_supported<ibv_mr>();
 }
 
 int ibv_rereg_mr(ibv_mr *mr, int flags, ibv_pd *pd, void *addr, std::size_t length, int access) {
+    if (const int error = failure_of("ibv_rereg_mr")) {
+        errno = error;
+        return IBV_REREG_MR_ERR_INPUT; // the MR is as it was
+    }
     const auto rereg = [=] {
         held_posts::release_all(mr->context);
         return libibverbs().rereg_mr(mr, flags, pd, addr, length, access);
@@ -282,6 +300,8 @@ int ibv_rereg_mr(ibv_mr *mr, int flags, ibv_pd *pd, void *addr, std::size_t leng
 int ibv_dereg_mr(ibv_mr *mr) {
     if (tables().others.find(mr) == nullptr && is_refused(object_kind::MR, mr, "ibv_dereg_mr"))
         return EINVAL;
+    if (const int error = failure_of("ibv_dereg_mr"))
+        return error;
     return destroy_object(mr, [=] {
         held_posts::release_all(mr->context);
         return libibverbs().dereg_mr(mr);
@@ -297,15 +317,18 @@ void ibv_unimport_mr(ibv_mr *mr) {
 }
 
 ibv_ah *ibv_create_ah(ibv_pd *pd, ibv_ah_attr *attr) {
-    return create(object_kind::AH, pd->context, [=] { return libibverbs().create_ah(pd, attr); });
+    return create(object_kind::AH, pd->context, "ibv_create_ah",
+                  [=] { return libibverbs().create_ah(pd, attr); });
 }
 
 ibv_ah *ibv_create_ah_from_wc(ibv_pd *pd, ibv_wc *wc, ibv_grh *grh, std::uint8_t port_num) {
-    return create(object_kind::AH, pd->context,
+    return create(object_kind::AH, pd->context, "ibv_create_ah_from_wc",
                   [=] { return libibverbs().create_ah_from_wc(pd, wc, grh, port_num); });
 }
 
 int ibv_destroy_ah(ibv_ah *ah) {
+    if (const int error = failure_of("ibv_destroy_ah"))
+        return error;
     return destroy_object(ah, [=] {
         held_posts::release_all(ah->context);
         return libibverbs().destroy_ah(ah);

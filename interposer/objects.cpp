@@ -41,6 +41,20 @@ std::atomic<std::uint64_t> last_number = 0;
 
 } // namespace
 
+int ask_for_failure(const char *call) {
+    if (unobserved_scope::is_active())
+        return 0;
+    const int saved_errno = errno;
+    int error = 0;
+    for (observer *const asked : loaded_observers()) {
+        const unobserved_scope scope;
+        if (error == 0)
+            error = asked->before_call(call);
+    }
+    errno = saved_errno;
+    return error;
+}
+
 bool is_refused(object_kind kind, const void *handle, const char *call) {
     if (handle == nullptr || unobserved_scope::is_active())
         return false;

@@ -216,6 +216,20 @@ void add_object(object_kind, const void *handle, ibv_context *, const std::vecto
 /// For the observers of the context.
 void add_object(object_kind, const void *handle, ibv_context *);
 
+/// Observers want each call that begins: set before the first one.
+inline constinit std::atomic<bool> are_calls_wanted = false;
+int ask_for_failure(const char *call);
+/// A call of the program begins. An errno: it is to fail with that. See observer::before_call().
+inline int failure_of(const char *call) {
+    // Relaxed: the observers are loaded before the thread has a device, and stay.
+    return are_calls_wanted.load(std::memory_order_relaxed) ? ask_for_failure(call) : 0;
+}
+/// Of a call that returns an object.
+inline std::nullptr_t fail_with(int error) noexcept {
+    errno = error;
+    return nullptr;
+}
+
 /// Whether an observer wants a call to fail that has the handle of an object without a record.
 bool is_refused(object_kind, const void *handle, const char *call);
 

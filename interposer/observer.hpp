@@ -98,6 +98,13 @@ class observer {
   public:
     virtual ~observer() = default;
 
+    /// Whether before_call() is to be called. Asked once, when the observer is loaded.
+    virtual bool wants_calls() { return false; }
+    /// The program begins a call that can fail, of libibverbs or librdmacm. An errno: it fails with
+    /// that, and nothing else happens. The calls that register memory of the process are one,
+    /// "ibv_reg_mr", and one that creates a queue has the same name with and without "_ex".
+    virtual int before_call(const char *call) { return static_cast<void>(call), 0; }
+
     /// A device is open. False: there are no other events of this context. error: set to an errno,
     /// the program's call fails with that.
     virtual bool on_open(ibv_context &, int &error) = 0;
@@ -132,8 +139,8 @@ class observer {
     }
 
     /// wr: a copy that the driver will get, without its wr_id and next. sg_list is the program's
-    /// array: to change an SGE, set it to another that lives until the request is complete. What
-    /// ibv_wr_set_inline_data() sets cannot be changed.
+    /// array: to change an SGE, set it to another that lives until the request is complete. Of what
+    /// ibv_wr_set_inline_data() sets only that it is inline can be changed.
     virtual void before_send(const request &, ibv_send_wr &) {}
     virtual void before_receive(const request &, ibv_recv_wr &) {}
     /// The driver accepted the request. Its completion may have come before. wr: as it was posted;
@@ -201,6 +208,6 @@ class observer {
 /// header. nullptr: nothing is to be observed. The module's soname is its file's name: a copy of a
 /// module that is loaded is not loaded.
 using make_observer_function = observer *();
-inline constexpr const char *MAKE_OBSERVER_NAME = "coherdma_make_observer_6";
+inline constexpr const char *MAKE_OBSERVER_NAME = "coherdma_make_observer_7";
 
 } // namespace coherdma::interposer

@@ -69,6 +69,8 @@ void load_observer(const std::string &path) {
         return;
     if (observers->empty())
         pthread_atfork(prepare_fork, nullptr, reset_after_fork);
+    if (loaded->wants_calls())
+        are_calls_wanted.store(true, std::memory_order_relaxed);
     observers->push_back(loaded);
 }
 

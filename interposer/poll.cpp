@@ -37,6 +37,8 @@ int poll_cq(ibv_cq *cq, int num_entries, ibv_wc *wcs) {
     const cq_record *const record = tables().cqs.find(cq);
     if (record == nullptr && is_refused(object_kind::CQ, cq, "ibv_poll_cq"))
         return -1;
+    if (const int error = failure_of("ibv_poll_cq"))
+        return -error;
     note_unobserved_use(record, "ibv_poll_cq");
     const use_scope use(record, "ibv_poll_cq");
     const int count = context_of(cq->context).driver_ops.poll_cq(cq, num_entries, wcs);
@@ -93,6 +95,8 @@ int deliver_current(const cq_record &record, ibv_cq_ex &cq, int result) {
 
 int start_poll(ibv_cq_ex *cq, ibv_poll_cq_attr *attr) {
     const cq_record &record = get_record(tables().cqs, object_kind::CQ, cq, "ibv_start_poll");
+    if (const int error = failure_of("ibv_start_poll"))
+        return error;
     note_unobserved_use(&record, "ibv_start_poll");
     begin_use(record, "ibv_start_poll");
     const int result = deliver_current(record, *cq, record.driver_start_poll(cq, attr));

@@ -126,6 +126,11 @@ int post_send(ibv_qp *qp, ibv_send_wr *wrs, ibv_send_wr **bad_wr) try {
             *bad_wr = wrs;
         return EINVAL;
     }
+    if (const int error = failure_of("ibv_post_send")) {
+        if (bad_wr != nullptr)
+            *bad_wr = wrs;
+        return error;
+    }
     if (wrs == nullptr || !is_observed(record)) {
         note_unobserved_use(record, "ibv_post_send");
         return driver_post_send(qp, wrs, bad_wr);
@@ -160,6 +165,11 @@ int post_receives(queue_type *queue, ibv_recv_wr *wrs, ibv_recv_wr **bad_wr,
         if (bad_wr != nullptr)
             *bad_wr = wrs;
         return EINVAL;
+    }
+    if (const int error = failure_of(CALL)) {
+        if (bad_wr != nullptr)
+            *bad_wr = wrs;
+        return error;
     }
     if (wrs == nullptr || !is_observed(owner)) {
         note_unobserved_use(owner, CALL);
@@ -205,6 +215,8 @@ int post_srq_recv(ibv_srq *srq, ibv_recv_wr *wrs, ibv_recv_wr **bad_wr) {
 /// The bind of an MW of type 1, which has a WR's members in a struct of its own. A driver may call
 /// ibv_post_send() for it, or a function of its own.
 int bind_mw(ibv_qp *qp, ibv_mw *mw, ibv_mw_bind *bind) {
+    if (const int error = failure_of("ibv_bind_mw"))
+        return error;
     const auto driver_bind_mw = context_of(qp->context).driver_ops.bind_mw;
     const qp_record *const record = tables().qps.find(qp);
     if (!is_observed(record)) {

@@ -58,6 +58,8 @@ bool is_cq_single_threaded(const ibv_cq_init_attr_ex &attr) noexcept {
 }
 
 ibv_cq_ex *create_cq_ex(ibv_context *context, ibv_cq_init_attr_ex *attr) {
+    if (const int error = failure_of("ibv_create_cq"))
+        return fail_with(error);
     const std::uint64_t wc_flags = attr->wc_flags; // the call may change attr
     const bool is_single = is_cq_single_threaded(*attr);
     ibv_cq_ex *const cq = context_of(context).driver_ex.create_cq_ex(context, attr);
@@ -81,6 +83,8 @@ ibv_srq *added_srq(ibv_srq *srq, ibv_context *context) {
 }
 
 ibv_srq *create_srq_ex(ibv_context *context, ibv_srq_init_attr_ex *attr) {
+    if (const int error = failure_of("ibv_create_srq"))
+        return fail_with(error);
     return added_srq(context_of(context).driver_ex.create_srq_ex(context, attr), context);
 }
 
@@ -146,6 +150,8 @@ ibv_qp *added_qp(ibv_qp *qp, ibv_context *context, bool is_sig_all, std::uint64_
 }
 
 ibv_qp *create_qp_ex(ibv_context *context, ibv_qp_init_attr_ex *attr) {
+    if (const int error = failure_of("ibv_create_qp"))
+        return fail_with(error);
     // Before the call, which may change attr.
     const bool is_sig_all = attr->sq_sig_all != 0;
     const std::uint64_t send_ops_flags =
@@ -155,6 +161,8 @@ ibv_qp *create_qp_ex(ibv_context *context, ibv_qp_init_attr_ex *attr) {
 }
 
 ibv_qp *open_qp(ibv_context *context, ibv_qp_open_attr *attr) {
+    if (const int error = failure_of("ibv_open_qp"))
+        return fail_with(error);
     return added_qp(context_of(context).driver_ex.open_qp(context, attr), context, false, 0,
                     nullptr);
 }
@@ -200,17 +208,23 @@ void hook_queue_functions(ibv_context &context, extended_functions &driver) {
 extern "C" {
 
 ibv_comp_channel *ibv_create_comp_channel(ibv_context *context) {
+    if (const int error = failure_of("ibv_create_comp_channel"))
+        return fail_with(error);
     ibv_comp_channel *const channel = libibverbs().create_comp_channel(context);
     add_object(object_kind::CHANNEL, channel, context);
     return channel;
 }
 
 int ibv_destroy_comp_channel(ibv_comp_channel *channel) {
+    if (const int error = failure_of("ibv_destroy_comp_channel"))
+        return error;
     return destroy_object(channel, [=] { return libibverbs().destroy_comp_channel(channel); });
 }
 
 ibv_cq *ibv_create_cq(ibv_context *context, int cqe, void *cq_context, ibv_comp_channel *channel,
                       int comp_vector) {
+    if (const int error = failure_of("ibv_create_cq"))
+        return fail_with(error);
     return added_cq(libibverbs().create_cq(context, cqe, cq_context, channel, comp_vector),
                     context);
 }
@@ -218,7 +232,9 @@ ibv_cq *ibv_create_cq(ibv_context *context, int cqe, void *cq_context, ibv_comp_
 int ibv_destroy_cq(ibv_cq *cq) {
     if (tables().cqs.find(cq) == nullptr && is_refused(object_kind::CQ, cq, "ibv_destroy_cq"))
         return EINVAL;
-    int error;
+    int error = failure_of("ibv_destroy_cq");
+    if (error != 0)
+        return error;
     const auto record = destroy(
         tables().cqs, cq, [=] { return libibverbs().destroy_cq(cq); }, error);
     if (record != nullptr)
@@ -227,19 +243,25 @@ int ibv_destroy_cq(ibv_cq *cq) {
 }
 
 ibv_srq *ibv_create_srq(ibv_pd *pd, ibv_srq_init_attr *attr) {
+    if (const int error = failure_of("ibv_create_srq"))
+        return fail_with(error);
     return added_srq(libibverbs().create_srq(pd, attr), pd->context);
 }
 
 int ibv_modify_srq(ibv_srq *srq, ibv_srq_attr *attr, int mask) {
     if (tables().srqs.find(srq) == nullptr && is_refused(object_kind::SRQ, srq, "ibv_modify_srq"))
         return EINVAL;
+    if (const int error = failure_of("ibv_modify_srq"))
+        return error;
     return libibverbs().modify_srq(srq, attr, mask);
 }
 
 int ibv_destroy_srq(ibv_srq *srq) {
     if (tables().srqs.find(srq) == nullptr && is_refused(object_kind::SRQ, srq, "ibv_destroy_srq"))
         return EINVAL;
-    int error;
+    int error = failure_of("ibv_destroy_srq");
+    if (error != 0)
+        return error;
     const auto record = destroy(
         tables().srqs, srq, [=] { return libibverbs().destroy_srq(srq); }, error);
     if (record != nullptr && record->receives != nullptr)
@@ -248,6 +270,8 @@ int ibv_destroy_srq(ibv_srq *srq) {
 }
 
 ibv_qp *ibv_create_qp(ibv_pd *pd, ibv_qp_init_attr *attr) {
+    if (const int error = failure_of("ibv_create_qp"))
+        return fail_with(error);
     const bool is_sig_all = attr->sq_sig_all != 0; // the call may change attr
     ibv_qp *const qp = libibverbs().create_qp(pd, attr);
     return added_qp(qp, pd->context, is_sig_all, 0, &attr->cap);
@@ -256,6 +280,8 @@ ibv_qp *ibv_create_qp(ibv_pd *pd, ibv_qp_init_attr *attr) {
 int ibv_modify_qp(ibv_qp *qp, ibv_qp_attr *attr, int mask) {
     if (tables().qps.find(qp) == nullptr && is_refused(object_kind::QP, qp, "ibv_modify_qp"))
         return EINVAL;
+    if (const int error = failure_of("ibv_modify_qp"))
+        return error;
     if (const qp_record *const known = tables().qps.find(qp); is_observed(known))
         notify(*known, &observer::before_modify_qp, *qp, std::as_const(*attr), mask);
     const direct_use direct(find_held(qp));
@@ -280,13 +306,17 @@ int ibv_modify_qp(ibv_qp *qp, ibv_qp_attr *attr, int mask) {
 int ibv_query_qp(ibv_qp *qp, ibv_qp_attr *attr, int mask, ibv_qp_init_attr *init_attr) {
     if (tables().qps.find(qp) == nullptr && is_refused(object_kind::QP, qp, "ibv_query_qp"))
         return EINVAL;
+    if (const int error = failure_of("ibv_query_qp"))
+        return error;
     return libibverbs().query_qp(qp, attr, mask, init_attr);
 }
 
 int ibv_destroy_qp(ibv_qp *qp) {
     if (tables().qps.find(qp) == nullptr && is_refused(object_kind::QP, qp, "ibv_destroy_qp"))
         return EINVAL;
-    int error;
+    int error = failure_of("ibv_destroy_qp");
+    if (error != 0)
+        return error;
     held_posts *const held = find_held(qp);
     if (held != nullptr)
         held->begin_direct_use();

@@ -262,6 +262,16 @@ void set_data(ibv_qp_ex *qp, std::vector<ibv_sge> sges, function set) {
     emit(record, qp, [&] { set(driver, &builder.wr); });
 }
 
+void set_sge_list(ibv_qp_ex *qp, const ibv_qp_ex &driver, const ibv_send_wr &wr) {
+    driver.wr_set_sge_list(qp, static_cast<std::size_t>(wr.num_sge), wr.sg_list);
+}
+
+/// Whether the data that the program has set by ibv_wr_set_inline_data() stay inline. wr: nullptr:
+/// none was begun.
+bool is_inline(const ibv_send_wr *wr) noexcept {
+    return wr == nullptr || (wr->send_flags & IBV_SEND_INLINE) != 0;
+}
+
 // The driver gets the call that the program made: rxe of rdma-core 44 loses inline data that come
 // by its function for lists.
 
@@ -279,7 +289,7 @@ void wr_set_sge_list(ibv_qp_ex *qp, std::size_t num_sge, const ibv_sge *sg_list)
     set_data(qp, std::vector<ibv_sge>(sg_list, sg_list + num_sge),
              [=](const ibv_qp_ex &driver, const ibv_send_wr *wr) {
                  if (wr != nullptr)
-                     driver.wr_set_sge_list(qp, static_cast<std::size_t>(wr->num_sge), wr->sg_list);
+                     set_sge_list(qp, driver, *wr);
                  else
                      driver.wr_set_sge_list(qp, num_sge, sg_list);
              });
@@ -294,8 +304,11 @@ ibv_sge to_sge(const ibv_data_buf &buf) noexcept {
 void wr_set_inline_data(ibv_qp_ex *qp, void *addr, std::size_t length) {
     record_of(qp).builder.has_inline_data = true;
     set_data(qp, {to_sge({.addr = addr, .length = length})},
-             [=](const ibv_qp_ex &driver, const ibv_send_wr *) {
-                 driver.wr_set_inline_data(qp, addr, length);
+             [=](const ibv_qp_ex &driver, const ibv_send_wr *wr) {
+                 if (is_inline(wr))
+                     driver.wr_set_inline_data(qp, addr, length);
+                 else
+                     set_sge_list(qp, driver, *wr);
              });
 }
 
@@ -303,8 +316,11 @@ void wr_set_inline_data_list(ibv_qp_ex *qp, std::size_t num_buf, const ibv_data_
     record_of(qp).builder.has_inline_data = true;
     std::vector<ibv_sge> sges(num_buf);
     std::transform(buf_list, buf_list + num_buf, sges.begin(), to_sge);
-    set_data(qp, std::move(sges), [=](const ibv_qp_ex &driver, const ibv_send_wr *) {
-        driver.wr_set_inline_data_list(qp, num_buf, buf_list);
+    set_data(qp, std::move(sges), [=](const ibv_qp_ex &driver, const ibv_send_wr *wr) {
+        if (is_inline(wr))
+            driver.wr_set_inline_data_list(qp, num_buf, buf_list);
+        else
+            set_sge_list(qp, driver, *wr);
     });
 }
 
@@ -336,8 +352,24 @@ void cancel(const qp_record &record, const request_batch &batch,
     }
 }
 
+void wr_abort(ibv_qp_ex *qp) {
+    qp_record &record = record_of(qp);
+    const request_batch batch = std::move(record.builder.batch);
+    record.builder.batch.clear();
+    record.builder.is_begun = false;
+    record.driver_ex->qp.wr_abort(qp);
+    if (holds_sends(record))
+        record.held->end_direct_use();
+    end_use(record);
+    cancel(record, batch, &observer::on_abort);
+}
+
 int wr_complete(ibv_qp_ex *qp) {
     qp_record &record = record_of(qp);
+    if (const int error = failure_of("ibv_wr_complete")) {
+        wr_abort(qp);
+        return error;
+    }
     emit(record, qp);
     request_batch batch = std::move(record.builder.batch);
     record.builder.batch.clear();
@@ -358,18 +390,6 @@ int wr_complete(ibv_qp_ex *qp) {
     for (const request_builder::built_request &built : batch)
         events.notify(&observer::on_post, built.posted, built.wr);
     return 0;
-}
-
-void wr_abort(ibv_qp_ex *qp) {
-    qp_record &record = record_of(qp);
-    const request_batch batch = std::move(record.builder.batch);
-    record.builder.batch.clear();
-    record.builder.is_begun = false;
-    record.driver_ex->qp.wr_abort(qp);
-    if (holds_sends(record))
-        record.held->end_direct_use();
-    end_use(record);
-    cancel(record, batch, &observer::on_abort);
 }
 
 /// Replaces a function of the QP, if the driver has it, and keeps the driver's.
