@@ -24,6 +24,7 @@ void add_bench(cli::command &program, int &status);
 void add_doctor(cli::command &program, int &status);
 void add_emulate(cli::command &program, int &status);
 void add_check(cli::command &program, int &status);
+void add_fault(cli::command &program, int &status);
 void add_selftest(cli::command &program, int &status);
 
 } // namespace tools

@@ -10,9 +10,9 @@
 namespace {
 
 constexpr void (*COMMANDS[])(tools::cli::command &, int &) = {
-    tools::add_show,   tools::add_explain,  tools::add_doctor, tools::add_status,
-    tools::add_enable, tools::add_disable,  tools::add_bench,  tools::add_emulate,
-    tools::add_check,  tools::add_selftest,
+    tools::add_show,   tools::add_explain, tools::add_doctor,   tools::add_status,
+    tools::add_enable, tools::add_disable, tools::add_bench,    tools::add_emulate,
+    tools::add_check,  tools::add_fault,   tools::add_selftest,
 };
 
 } // namespace

@@ -26,7 +26,7 @@ expected_files() {
     printf 'lib/systemd/%s\n' system/softrdma@.service system-generators/softrdma-generator
     man_pages
     printf '%s\n' bin/{coherdma,datinfo,datping} share/bash-completion/completions/{coherdma,datinfo,datping,softrdma} include/coherdma/{coherdma,coherdmadv,experimental}.h lib/libcoherdma.so{,.1,.1.0.0} \
-        lib/pkgconfig/coherdma.pc lib/libibverbs/libcoherdma-{check,emulation,interposer,interposer-audit,late,msan}.so \
+        lib/pkgconfig/coherdma.pc lib/libibverbs/libcoherdma-{check,emulation,fault,interposer,interposer-audit,late,msan}.so \
         lib/libibverbs/libcoherdma-{,observers-}rdmav{34,57,59,64,65}.so share/coherdma/coherdma-observers.driver \
         lib/cmake/coherdma/coherdma{Config,ConfigVersion,Targets,Targets-relwithdebinfo}.cmake
     printf '%s\n' lib/libdaplcoherdma.so.2 lib/libdat2.so{,.2,.2.0.0} lib/libdat.so{,.1,.1.2.0} lib/pkgconfig/dat{,2}.pc

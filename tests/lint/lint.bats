@@ -70,7 +70,7 @@ expect_none() {
 }
 @test "codespell finds no misspelling" {
     # buildd is Debian's word, iif is of nft, inout of DAT; .TE ends a table of a manual page.
-    codespell --ignore-words-list buildd,crate,fpr,iif,inout,te "${source[@]}" "${prose[@]}"
+    codespell --ignore-words-list buildd,crate,fpr,iif,inout,nd,te "${source[@]}" "${prose[@]}"
 }
 @test "each action of a workflow is named by a commit, with its version" {
     # A tag, unlike a commit, can later name other code. ./FOLDER is of the same checkout.

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+
+#include "record.hpp"
+
+#include "names.hpp"
+#include "reports/stack_trace.hpp"
+#include "reports/symbols.hpp"
+#include "reports/text.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+#include <utility>
+
+namespace coherdma::faults {
+namespace {
+
+using json = nlohmann::ordered_json;
+
+constexpr std::uint64_t MAX_LINES = 100; ///< of one fault; more are only counted
+
+const char *name_of(const interposer::request &posted) noexcept {
+    if (posted.is_receive)
+        return "receive";
+    switch (posted.opcode) {
+    case IBV_WR_SEND:
+    case IBV_WR_SEND_WITH_IMM:
+    case IBV_WR_SEND_WITH_INV:
+        return "send";
+    case IBV_WR_RDMA_WRITE:
+    case IBV_WR_RDMA_WRITE_WITH_IMM:
+        return "write";
+    case IBV_WR_RDMA_READ:
+        return "read";
+    case IBV_WR_ATOMIC_CMP_AND_SWP:
+    case IBV_WR_ATOMIC_FETCH_AND_ADD:
+        return "atomic";
+    default:
+        return "request";
+    }
+}
+
+const char *name_of(interposer::object_kind kind) noexcept {
+    using interposer::object_kind;
+    switch (kind) {
+    case object_kind::CONTEXT:
+        return "context";
+    case object_kind::PD:
+        return "PD";
+    case object_kind::MR:
+        return "MR";
+    case object_kind::MW:
+        return "MW";
+    case object_kind::CHANNEL:
+        return "completion channel";
+    case object_kind::CQ:
+        return "CQ";
+    case object_kind::SRQ:
+        return "SRQ";
+    case object_kind::QP:
+        return "QP";
+    case object_kind::AH:
+        return "AH";
+    case object_kind::CM_ID:
+        return "cm_id";
+    }
+    return "object";
+}
+
+std::string describe_place(const void *place) {
+    const std::vector<std::string> frames =
+        place != nullptr ? reports::describe_call(place) : std::vector<std::string>{};
+    return frames.empty() ? "??" : frames.front();
+}
+
+std::string dump(const json &line) {
+    return line.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+} // namespace
+
+struct record::entry {
+    json members;
+    std::string text; ///< for a person
+};
+
+record::record(std::string log_file, bool records_calls)
+    : records_calls_(records_calls)
+    , log_(log_file)
+    , has_log_(!log_file.empty()) {}
+
+record::entry record::begin_entry(const fault &done) const {
+    const std::chrono::duration<double> elapsed = clock::now() - begin_;
+    return {.members = {{"pid", getpid()},
+                        {"program", program_invocation_short_name},
+                        {"time", elapsed.count()},
+                        {"fault", done.text}},
+            .text = {}};
+}
+
+void record::count_done(const fault &done) {
+    const std::lock_guard guard(mutex_);
+    ++num_done_[done.text];
+}
+
+void record::write(const fault &done, const entry &written) {
+    const std::lock_guard guard(mutex_);
+    if (is_ended_ || ++num_lines_[done.text] > MAX_LINES)
+        return;
+    if (has_log_) {
+        json line = written.members;
+        line["text"] = written.text;
+        log_.write(dump(line) + "\n");
+        return;
+    }
+    reports::write_text(STDERR_FILENO, "coherdma: " + done.text + ": " + written.text + "\n");
+}
+
+void record::note_call(const due_fault &due, const char *call) {
+    entry line = begin_entry(*due.cause);
+    line.members["call"] = call;
+    line.members["number"] = due.count;
+    line.text = std::string(call) + " number " + std::to_string(due.count);
+    if (due.cause->effect == action::FAIL) {
+        line.members["error"] = name_of_errno(due.cause->error);
+        line.text += " failed with " + name_of_errno(due.cause->error);
+    } else {
+        line.members["delay"] = std::chrono::duration<double>(due.cause->delay).count();
+        line.text += " waited";
+    }
+    count_done(*due.cause);
+    write(*due.cause, line);
+}
+
+void record::note_request(const due_fault &due, const interposer::request &posted,
+                          std::uint32_t qp_num) {
+    entry line = begin_entry(*due.cause);
+    line.members["posted"] = name_of(posted);
+    line.members["number"] = due.count;
+    line.members["wr_id"] = posted.wr_id;
+    line.members["qp_num"] = qp_num;
+    line.text = std::string(name_of(posted)) + " number " + std::to_string(due.count) + " of QP " +
+                reports::hex_number(qp_num) + " was posted to fail";
+    count_done(*due.cause);
+    write(*due.cause, line);
+}
+
+void record::note_completion(const fault &done, const interposer::request &completed,
+                             std::uint32_t qp_num) {
+    entry line = begin_entry(done);
+    line.members["completed"] = name_of(completed);
+    line.members["status"] = name_of_status(done.error);
+    line.members["wr_id"] = completed.wr_id;
+    line.members["qp_num"] = qp_num;
+    line.text = std::string("the completion of a ") + name_of(completed) + " of QP " +
+                reports::hex_number(qp_num) + " has the status " + name_of_status(done.error);
+    write(done, line);
+}
+
+void record::note_failed_attempt(const fault &done, const interposer::request &posted,
+                                 const char *reason) {
+    entry line = begin_entry(done);
+    line.members["not_done"] = reason;
+    line.members["wr_id"] = posted.wr_id;
+    line.text = std::string("the ") + name_of(posted) + " did not fail: " + reason;
+    write(done, line);
+}
+
+void record::note_device() noexcept {
+    const std::lock_guard guard(mutex_);
+    has_device_ = true;
+}
+
+void record::add_call(const char *call) {
+    if (!records_calls_)
+        return;
+    const void *const place = reports::first_program_frame(reports::stack_trace::capture());
+    const std::lock_guard guard(mutex_);
+    const std::uint64_t number = ++num_calls_[call];
+    const auto known = std::find_if(calls_.begin(), calls_.end(), [&](const recorded_call &each) {
+        return each.place == place && each.name == call;
+    });
+    if (known != calls_.end())
+        ++known->count;
+    else
+        calls_.push_back({.name = call, .place = place, .first = number, .count = 1});
+}
+
+void record::add_object(interposer::object_kind kind) noexcept {
+    const std::lock_guard guard(mutex_);
+    ++objects_[kind];
+}
+
+void record::remove_object(interposer::object_kind kind) noexcept {
+    const std::lock_guard guard(mutex_);
+    --objects_[kind];
+}
+
+void record::write_summary(const plan &schedule) {
+    const std::lock_guard guard(mutex_);
+    if (std::exchange(is_ended_, true) || !has_log_)
+        return;
+    json calls = json::array(), faults = json::array(), left = json::object();
+    for (std::size_t i = 0; i < schedule.faults().size(); ++i) {
+        const std::string &text = schedule.faults()[i].text;
+        faults.push_back(
+            {{"fault", text}, {"counted", schedule.num_counted(i)}, {"done", num_done_[text]}});
+    }
+    for (const recorded_call &call : calls_)
+        calls.push_back({{"call", call.name},
+                         {"place", describe_place(call.place)},
+                         {"first", call.first},
+                         {"count", call.count}});
+    for (const auto &[kind, count] : objects_)
+        if (count > 0)
+            left[name_of(kind)] = count;
+    log_.write(dump({{"summary",
+                      {{"program", program_invocation_short_name},
+                       {"device", has_device_},
+                       {"faults", faults},
+                       {"left", left},
+                       {"calls", calls}}}}) +
+               "\n");
+}
+
+} // namespace coherdma::faults

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// The language of scenarios, coherdma-fault(1): "every 100th write fails retry_exc; 2nd ibv_reg_mr
+// fails ENOMEM".
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace coherdma::faults {
+
+/// REQUEST: any of a send queue. OTHER: one of a send queue that only REQUEST names.
+enum class request_class : unsigned char {
+    NONE,
+    REQUEST,
+    SEND,
+    WRITE,
+    READ,
+    ATOMIC,
+    OTHER,
+    RECEIVE
+};
+
+/// Which of the calls or requests that a fault names, counted from 1 in each process.
+struct selection {
+    std::uint64_t first = 1;
+    std::uint64_t step = 1; ///< 0: only the first
+    double share = 1;       ///< of them, chosen at random
+};
+
+enum class action : unsigned char { FAIL, DELAY };
+
+struct fault {
+    std::chrono::milliseconds begin{}; ///< since the process opened its first device
+    selection selected;
+    std::string call;                             ///< "ibv_reg_mr"; "": it is of requests
+    request_class requests = request_class::NONE; ///< NONE: it is of a call
+    action effect = action::FAIL;
+    int error = 0; ///< FAIL: an errno, or an ibv_wc_status
+    std::chrono::microseconds delay{};
+    std::string text; ///< as the scenario has it
+};
+
+struct scenario_error : std::runtime_error {
+    scenario_error(const std::string &reason, std::size_t error_line, std::size_t error_column)
+        : std::runtime_error(reason)
+        , line(error_line)
+        , column(error_column) {}
+    std::size_t line, column; ///< from 1
+};
+
+/// Throws scenario_error.
+std::vector<fault> parse_scenario(std::string_view text);
+
+/// The line of the scenario and a mark at the column, each with a newline.
+std::string point_at(const scenario_error &, std::string_view text);
+
+} // namespace coherdma::faults

@@ -1,0 +1,171 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+#
+# coherdma fault: programs written elsewhere see the errors that the scenario names.
+# PROVIDER=stock: over the provider of rdma-core.
+
+# shellcheck disable=SC2154 # bats' run sets stderr
+bats_require_minimum_version 1.5.0
+source "$BATS_TEST_DIRNAME/../lib/lib.bash"
+tool=$BUILD/tools/coherdma
+
+setup() {
+    export TMPDIR=$BATS_TEST_TMPDIR COHERDMA_PROVIDER=$BUILD/provider/libcoherdma-rdmav34.so
+    unset RDMAV_DRIVERS IBV_DRIVERS COHERDMA_SOFTRDMA
+    [[ ${PROVIDER:-} == stock ]] || export RDMAV_DRIVERS=$BUILD/provider/libcoherdma
+    DRIVER=${DRIVER:-rxe} server=''
+    address=$(device_fact "$DRIVER" ADDRESS)
+    device=$(device_fact "$DRIVER" DEVICE)
+    # Connected by rdma_cm, as iWARP needs it, perftest may end by the event of the connection's end before it prints
+    # a status.
+    perftest_options=(-d "$device" -n 100) perftest_is_listening=is_listening_tcp
+    if [[ $DRIVER == rxe ]]; then
+        perftest_options+=(-x "$(device_fact rxe GID_INDEX)")
+    else
+        perftest_options+=(-R) perftest_is_listening=is_listening
+    fi
+}
+teardown() {
+    stop_server
+    [[ -z $(find "$TMPDIR" -maxdepth 1 -name 'coherdma-fault.*') ]]
+}
+
+# start_server PORT COMMAND...: without faults.
+start_server() {
+    timeout 60 "${@:2}" >"$BATS_TEST_TMPDIR/server.out" 2>&1 3>&- &
+    server=$!
+    wait_until "${ready:-is_listening}" "$1"
+}
+start_perftest_server() { ready=$perftest_is_listening start_server 18515 "$@"; } # COMMAND...
+stop_server() {
+    [[ -z $server ]] || { kill "$server" 2>/dev/null || true; wait "$server" || true; }
+    server=''
+}
+# run_perftest_client SCENARIO PROGRAM [OPTION...]: its client, with faults.
+run_perftest_client() {
+    local scenario=$1 command=("$2" "${perftest_options[@]}" "${@:3}")
+    start_perftest_server "${command[@]}"
+    run timeout 50 "$tool" fault "$scenario" -- "${command[@]}" "$address"
+    stop_server
+}
+# expect_status PROGRAM TARGET NUMBER NAME: the program sees that status of its 3rd request of the kind.
+expect_status() {
+    run_perftest_client "3rd $2 fails $4" "$1"
+    [[ $output == *"$2 number 3 of QP"*"was posted to fail"* ]]
+    [[ $output == *"the completion of a $2 of QP"*"has the status $4"* ]]
+    ((status != 0))
+    [[ $output == *"Failed status $3:"* ]] || [[ $DRIVER == siw && $2 =~ send|receive ]]
+}
+
+@test "a Write fails with each status" {
+    expect_status ib_write_bw write 12 retry_exc
+    expect_status ib_write_bw write 10 rem_access
+    expect_status ib_write_bw write 4 loc_prot
+    expect_status ib_write_bw write 21 general
+}
+@test "a Read fails" { expect_status ib_read_bw read 11 rem_op; }
+@test "a Send fails" { expect_status ib_send_bw send 13 rnr_retry_exc; }
+@test "a receive fails" { expect_status ib_send_lat receive 1 loc_len; }
+@test "an atomic fails" {
+    [[ $DRIVER == rxe ]] || skip 'iWARP has no atomics'
+    expect_status ib_atomic_bw atomic 9 rem_inv_req
+}
+@test "inline data fail, too" {
+    run_perftest_client '3rd write fails retry_exc' ib_write_lat -s 8 -I 64
+    [[ $output == *'Failed status 12:'* ]]
+}
+
+@test "calls fail" {
+    run_perftest_client '1st ibv_reg_mr fails ENOMEM' ib_write_bw
+    [[ $output == *'ibv_reg_mr number 1 failed with ENOMEM'* ]]
+    ((status != 0))
+    start_server 7174 rping -s
+    run -24 "$tool" fault '1st ibv_create_cq fails EMFILE' -- rping -c -a "$address" -C 3
+    [[ $output == *'ibv_create_cq failed'* && $output == *'failed with EMFILE'* ]] # its status is the errno
+}
+
+@test "a program is slow, and works" {
+    start_server 7174 rping -s
+    run -0 "$tool" fault 'each ibv_post_recv takes 20ms' -- rping -c -v -a "$address" -C 3
+    [[ $output == *'ping data'* && $output == *'ibv_post_recv number 2 waited'* ]]
+}
+
+@test "the same seed gives the same faults, another one others" {
+    local seed
+    for seed in 1 1 2 3 4 5; do
+        start_perftest_server ib_write_bw "${perftest_options[@]}"
+        "$tool" fault --seed $seed --json --output "$BATS_TEST_TMPDIR/report" '5% of writes fail retry_exc' -- \
+            ib_write_bw "${perftest_options[@]}" "$address" >/dev/null 2>&1 || true
+        stop_server
+        jq -r '[.seed, .events[0].number] | join(" ")' "$BATS_TEST_TMPDIR/report"
+    done >"$BATS_TEST_TMPDIR/numbers"
+    cat "$BATS_TEST_TMPDIR/numbers"
+    [[ $(sort -u "$BATS_TEST_TMPDIR/numbers" | grep -c '^1 [0-9]') == 1 ]]
+    (($(cut -d ' ' -f 2 "$BATS_TEST_TMPDIR/numbers" | sort -u | wc -l) > 1))
+}
+
+@test "only the program that is named" {
+    # The server, which has the same scenario, has no faults.
+    start_server 7174 rping -s -C 3
+    run -77 --separate-stderr "$tool" fault --only ib_write_bw '1st ibv_reg_mr fails ENOMEM' -- rping -c -a "$address" -C 3
+    [[ $stderr == *'no fault was made'* ]]
+}
+
+@test "a fault that is not reached is said" {
+    start_server 7174 rping -s -C 3
+    run -77 --separate-stderr "$tool" fault '900th send fails fatal' -- rping -c -a "$address" -C 3
+    [[ $stderr == *'the command did not come to what they name'* ]]
+    [[ $output == *'not done: 900th send fails fatal (counted: 6)'* ]]
+}
+
+@test "without the tool, what is done is printed on standard error" {
+    RDMAV_DRIVERS=$BUILD/provider/libcoherdma-observers COHERDMA_OBSERVERS=$BUILD/provider/libcoherdma-fault.so \
+        COHERDMA_FAULTS='1st ibv_open_device fails EPERM' run ! ibv_devinfo -d "$device"
+    [[ $output == *'coherdma: 1st ibv_open_device fails EPERM: ibv_open_device number 1 failed with EPERM'* ]]
+    RDMAV_DRIVERS=$BUILD/provider/libcoherdma-observers COHERDMA_OBSERVERS=$BUILD/provider/libcoherdma-fault.so \
+        COHERDMA_FAULTS='1st send falls' run ! ibv_devinfo -d "$device"
+    [[ $output == *"'falls' is not understood"*'1st send falls'*'         ^'* ]]
+}
+
+@test "a wrong scenario is refused, with its column" {
+    run -2 "$tool" fault 'each wrote fails fatal' -- true
+    [[ ${lines[0]} == 'each wrote fails fatal' && ${lines[1]} == '     ^' && ${lines[2]} == *"'wrote' is not understood"* ]]
+    printf '1st send fails fatal\n2nd sent fails fatal\n' >"$BATS_TEST_TMPDIR/scenario"
+    run -2 "$tool" fault --file "$BATS_TEST_TMPDIR/scenario" -- true
+    [[ $output == *"$BATS_TEST_TMPDIR/scenario:2:5: 'sent' is not understood"* ]]
+    run -2 "$tool" fault '1st send fails fatal'
+    run -2 "$tool" fault --fail-each --file "$BATS_TEST_TMPDIR/scenario" -- true
+}
+
+@test "a scenario in a file" {
+    echo '1st ibv_open_device fails EPERM # the first' >"$BATS_TEST_TMPDIR/scenario"
+    run ! "$tool" fault --file "$BATS_TEST_TMPDIR/scenario" -- ibv_devinfo -d "$device"
+    [[ $output == *'ibv_open_device number 1 failed with EPERM'* ]]
+}
+
+@test "each call of a program fails once" {
+    run -0 "$tool" fault --fail-each --limit 20 -- ibv_devinfo -d "$device"
+    [[ $output == *'1st ibv_open_device fails ENOMEM'*'fails, status'*'1 call: 0 crashes, 0 hangs'* ]]
+    start_server 7174 rping -s -P
+    run "$tool" fault --fail-each --limit 5 --json --output "$BATS_TEST_TMPDIR/report" -- rping -c -a "$address" -C 2
+    jq -e '[.calls[].call] | index("ibv_create_qp") and index("ibv_reg_mr") and index("rdma_create_id")' \
+        "$BATS_TEST_TMPDIR/report"
+    jq -e '.calls[] | select(.call == "ibv_create_qp") | .outcome == "fails"' "$BATS_TEST_TMPDIR/report"
+    jq -e '.calls[] | select(.call == "ibv_destroy_cq") | .left.CQ == 1' "$BATS_TEST_TMPDIR/report"
+}
+
+@test "a crash and a hang are told apart" {
+    cat >"$BATS_TEST_TMPDIR/program" <<'END'
+#!/bin/bash
+ibv_devinfo -d "$1" >/dev/null && exit 0
+[[ $2 == hangs ]] && exec sleep 100
+kill -SEGV $$
+END
+    chmod +x "$BATS_TEST_TMPDIR/program"
+    run -1 "$tool" fault --fail-each --limit 2 -- "$BATS_TEST_TMPDIR/program" "$device" crashes
+    [[ $output == *'crashes, status 139'*'1 call: 1 crash, 0 hangs'* ]]
+    run -1 "$tool" fault --fail-each --limit 2 -- "$BATS_TEST_TMPDIR/program" "$device" hangs
+    [[ $output == *'hangs'*'1 call: 0 crashes, 1 hang'* ]]
+    run -1 "$tool" fault --fail-each -- false
+    [[ $output == *'without a fault the command ends with status 1'* ]]
+}

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// coherdma fault: runs a command in which calls and requests fail.
+
+#include "command.hpp"
+#include "fault/fail_each.hpp"
+#include "fault/log.hpp"
+#include "fault/report.hpp"
+#include "faults/names.hpp"
+#include "faults/scenario.hpp"
+#include "run/location.hpp"
+#include "run/run.hpp"
+#include "run/session.hpp"
+#include "text.hpp"
+
+#include <cstdio>
+#include <filesystem>
+#include <fmt/core.h>
+#include <map>
+#include <memory>
+#include <random>
+
+namespace tools {
+namespace fault {
+namespace {
+
+namespace fs = std::filesystem;
+using coherdma::faults::parse_scenario;
+
+constexpr const char *OBSERVER_FILE = "libcoherdma-fault.so";
+constexpr int DEFAULT_LIMIT = 60, MAX_LIMIT = 86400; // seconds
+
+constexpr run::device_need NEED = {
+    .subcommand = "fault", .device = "RDMA device", .is_met = run::has_device};
+
+struct fault_options {
+    std::string scenario_file, only_program, output_file;
+    std::uint64_t seed = 0;
+    bool has_seed = false, fail_each = false, json = false, list = false;
+    int limit_seconds = DEFAULT_LIMIT;
+    run::location_options location;
+    std::string scenario; ///< with --file or --fail-each: COMMAND without its arguments
+    std::string program;  ///< COMMAND without its arguments; with those: its first argument
+};
+
+std::map<std::string, std::string> observer_environment(const std::string &log_folder) {
+    return {
+        {"RDMAV_DRIVERS", run::make_drivers_variable()},
+        {"COHERDMA_OBSERVERS", run::make_observers_variable({OBSERVER_FILE})},
+        {"COHERDMA_FAULT_LOG", log_folder + "/%p.json"},
+        {"COHERDMA_FAULTS", ""}, // unset, as are the following
+        {"COHERDMA_FAULT_SEED", ""},
+        {"COHERDMA_FAULT_PROGRAM", ""},
+        {"COHERDMA_FAULT_OPTIONS", ""},
+    };
+}
+
+/// Runs commands at the place that the options say, with a folder for the logs.
+class runner {
+  public:
+    explicit runner(const fault_options &opts)
+        : prefix_(run::lab_command_prefix(opts.location, NEED, folder_.path())) {
+        if (!prefix_.empty())
+            prefix_.emplace_back("--");
+    }
+
+    [[nodiscard]] const std::string &folder() const noexcept { return folder_.path(); }
+
+    /// Returns its status, and what its processes have logged. Of the environment, what is given is
+    /// added to the observer's.
+    int run(const std::vector<std::string> &command, const std::map<std::string, std::string> &env,
+            run_log &log) {
+        for (const auto &entry : fs::directory_iterator(folder()))
+            fs::remove_all(entry);
+        auto all_env = observer_environment(folder());
+        for (const auto &[name, value] : env)
+            all_env[name] = value;
+        std::vector<std::string> args = prefix_;
+        args.insert(args.end(), command.begin(), command.end());
+        const int status = run::run_command(args, all_env);
+        log = read_logs(folder());
+        return status;
+    }
+
+  private:
+    const run::temp_folder folder_{"coherdma-fault"};
+    std::vector<std::string> prefix_;
+};
+
+/// The scenario may have come from a file; a tab keeps its width.
+std::string make_printable_lines(std::string text) {
+    for (char &c : text)
+        if (c != '\n' && c != '\t' && static_cast<unsigned char>(c) < ' ')
+            c = '?';
+    return text;
+}
+
+[[noreturn]] void refuse_scenario(const coherdma::faults::scenario_error &error,
+                                  const std::string &text, const std::string &file) {
+    std::fputs(make_printable_lines(coherdma::faults::point_at(error, text)).c_str(), stderr);
+    throw cli::usage_error(file.empty() ? fmt::format("fault: {}", make_printable(error.what()))
+                                        : fmt::format("fault: {}:{}:{}: {}", file, error.line,
+                                                      error.column, make_printable(error.what())));
+}
+
+int exit_status(const run_report &report) {
+    if (report.status != SUCCESS)
+        return report.status;
+    return report.log.has_effect() ? SUCCESS : NOT_AVAILABLE;
+}
+
+void print_warnings(const run_log &log) {
+    if (!log.has_device())
+        fmt::print(stderr, "coherdma: no fault was made: no process of the command opened an RDMA "
+                           "device by the system's libibverbs; see: coherdma status\n");
+    else if (!log.has_effect())
+        fmt::print(stderr,
+                   "coherdma: no fault was made: the command did not come to what they name\n");
+}
+
+void print(const fault_options &opts, const std::string &text) {
+    run::output_file output(opts.output_file);
+    if (!output.exists())
+        std::fputs(text.c_str(), stdout);
+    output.write(text);
+    output.flush();
+}
+
+/// Returns the exit status.
+int run_scenario(const fault_options &opts, const std::string &scenario,
+                 const std::vector<std::string> &command) {
+    run_report report;
+    try {
+        for (const coherdma::faults::fault &each : parse_scenario(scenario))
+            report.faults.push_back(each.text);
+    } catch (const coherdma::faults::scenario_error &error) {
+        refuse_scenario(error, scenario, opts.scenario_file);
+    }
+    report.seed = opts.has_seed ? opts.seed : std::random_device{}();
+    runner place(opts);
+    const run::signal_forwarder forwarder;
+    report.status = place.run(command,
+                              {{"COHERDMA_FAULTS", scenario},
+                               {"COHERDMA_FAULT_SEED", std::to_string(report.seed)},
+                               {"COHERDMA_FAULT_PROGRAM", opts.only_program}},
+                              report.log);
+    print_warnings(report.log);
+    report.status = exit_status(report);
+    print(opts, opts.json ? as_json(report, command) : as_text(report));
+    return report.status;
+}
+
+/// The command with a limit of its time, and its output in the file "output" of the folder.
+std::vector<std::string> limited(const std::vector<std::string> &command, int seconds,
+                                 const std::string &folder) {
+    std::vector<std::string> args = {
+        "sh",
+        "-c",
+        R"(seconds=$1 output=$2; shift 2; exec timeout --kill-after=5 "$seconds" "$@" >"$output" 2>&1 </dev/null)",
+        "sh",
+        std::to_string(seconds),
+        folder + "/output"};
+    args.insert(args.end(), command.begin(), command.end());
+    return args;
+}
+
+std::string last_line_of(const std::string &folder) {
+    std::error_code error;
+    if (!fs::exists(folder + "/output", error))
+        return "";
+    std::string text = run::read_file(folder + "/output");
+    while (!text.empty() && text.back() == '\n')
+        text.pop_back();
+    return make_printable(text.substr(text.rfind('\n') + 1));
+}
+
+/// Returns the exit status.
+int fail_each_call(const fault_options &opts, const std::vector<std::string> &command) {
+    runner place(opts);
+    const run::signal_forwarder forwarder;
+    const std::vector<std::string> args = limited(command, opts.limit_seconds, place.folder());
+    run_log without_fault;
+    const int status_without_fault = place.run(
+        args, {{"COHERDMA_FAULT_OPTIONS", "calls"}, {"COHERDMA_FAULT_PROGRAM", opts.only_program}},
+        without_fault);
+    if (status_without_fault != SUCCESS) {
+        fmt::print(stderr, "coherdma: without a fault the command ends with status {}: {}\n",
+                   status_without_fault, last_line_of(place.folder()));
+        return FAILED;
+    }
+    std::vector<trial> trials = plan_trials(without_fault);
+    if (trials.empty()) {
+        print_warnings(without_fault);
+        return NOT_AVAILABLE;
+    }
+    for (std::size_t i = 0; i < trials.size() && run::signal_forwarder::last_signal() == 0; ++i) {
+        trial &tried = trials[i];
+        fmt::print(stderr, "coherdma: {} of {}: {}\n", i + 1, trials.size(), tried.scenario());
+        run_log log;
+        const int status = place.run(
+            args,
+            {{"COHERDMA_FAULTS", tried.scenario()}, {"COHERDMA_FAULT_PROGRAM", tried.program}},
+            log);
+        tried.last_line = last_line_of(place.folder());
+        classify(tried, status, log, status_without_fault, without_fault);
+    }
+    if (const int signal = run::signal_forwarder::last_signal())
+        return run::SIGNAL_STATUS_BASE + signal;
+    int status = SUCCESS;
+    for (const trial &tried : trials)
+        status = tried.is_bad() ? FAILED : status;
+    print(opts, opts.json ? as_json(trials, command, status) : as_text(trials));
+    return status;
+}
+
+std::string list_names() {
+    const std::string requests = "request, send, write, read, atomic, receive";
+    std::string statuses, calls;
+    for (const std::string &name : coherdma::faults::all_status_names())
+        statuses += (statuses.empty() ? "" : ", ") + name;
+    for (const coherdma::faults::failing_call &call : coherdma::faults::all_calls())
+        calls += (calls.empty() ? "" : ", ") + std::string(call.name);
+    return format_entry("Requests", {requests}) + format_entry("Statuses", {statuses}) +
+           format_entry("Calls", {calls});
+}
+
+/// Of a command line that has COMMAND in the place of SCENARIO.
+std::vector<std::string> command_without_scenario(const fault_options &opts,
+                                                  const cli::command &command) {
+    if (opts.program.empty())
+        return run::build_arguments("fault", opts.scenario, command.remaining());
+    std::vector<std::string> args =
+        run::build_arguments("fault", opts.program, command.remaining());
+    args.insert(args.begin(), opts.scenario);
+    return args;
+}
+
+int run_subcommand(const fault_options &opts, const cli::command &command) {
+    if (opts.list) {
+        std::fputs(list_names().c_str(), stdout);
+        return SUCCESS;
+    }
+    try {
+        if (opts.fail_each && !opts.scenario_file.empty())
+            throw cli::usage_error("fault: --fail-each has no scenario");
+        if (opts.fail_each)
+            return fail_each_call(opts, command_without_scenario(opts, command));
+        if (!opts.scenario_file.empty())
+            return run_scenario(opts, run::read_file(opts.scenario_file),
+                                command_without_scenario(opts, command));
+        return run_scenario(opts, opts.scenario,
+                            run::build_arguments("fault", opts.program, command.remaining()));
+    } catch (const run::not_available_error &e) {
+        fmt::print(stderr, "coherdma: {}\n", e.what());
+        return NOT_AVAILABLE;
+    }
+}
+
+} // namespace
+} // namespace fault
+
+void add_fault(cli::command &program, int &status) {
+    auto command =
+        program.add_subcommand("fault", "Run a program in which verbs calls and requests fail");
+    const auto opts = std::make_shared<fault::fault_options>();
+    command.add_option("--file", opts->scenario_file, "Read the scenario from this file")
+        .check(run::check_readable)
+        .type_name("FILE");
+    command.add_option("--seed", opts->seed, "Repeat the random faults of the run with this seed")
+        .type_name("N");
+    command
+        .add_option("--only", opts->only_program, "Only in processes of the program with this name")
+        .type_name("NAME");
+    command.add_flag("--fail-each", opts->fail_each,
+                     "Run COMMAND once for each call that it makes, which fails");
+    command
+        .add_option("--limit", opts->limit_seconds,
+                    "With --fail-each: a run that takes longer hangs")
+        .range(1, fault::MAX_LIMIT)
+        .capture_default_str()
+        .type_name("SECONDS");
+    command.add_flag("--json,-j", opts->json, "Print the report as JSON");
+    command.add_option("--output", opts->output_file, "Write the report to this file")
+        .type_name("FILE");
+    run::add_location_options(command, opts->location, "Use this machine's devices, never the lab",
+                              "Use the lab even if there is a device");
+    command.add_flag("--list", opts->list, "List what a scenario can name");
+    command
+        .add_option("SCENARIO", opts->scenario,
+                    "Such as \"every 100th write fails retry_exc\"; none with --file or\n"
+                    "--fail-each")
+        .allow_extra_args(false);
+    command.add_option("COMMAND", opts->program, "After --: command to run, with its arguments")
+        .type_name("[ARGUMENT...]")
+        .allow_extra_args(false);
+    command.prefix_command();
+    command.footer("Exit status: COMMAND's; if that is 0: 0 a fault was made, 77 none was.\n"
+                   "With --fail-each: 0, or 1 for a crash or a hang. See coherdma-fault(1).");
+    command.callback([command, opts, &status] {
+        opts->has_seed = command.count("--seed") != 0;
+        status = fault::run_subcommand(*opts, command);
+    });
+}
+
+} // namespace tools
