@@ -25,6 +25,7 @@ void hook_queue_functions(ibv_context &, extended_functions &driver);
 void hook_post_functions(ibv_context &) noexcept;
 void hook_poll_functions(ibv_context &) noexcept;
 void hook_event_functions(ibv_context &) noexcept;
+void hook_query_functions(ibv_context &, extended_functions &driver) noexcept;
 
 /// The functions of an extended CQ that find completions.
 void hook_extended_poll(cq_record &, ibv_cq_ex &) noexcept;

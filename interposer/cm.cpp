@@ -7,12 +7,16 @@
 #include "observers.hpp"
 
 #include <rdma/rdma_cma.h>
+#include <type_traits>
 
 using namespace coherdma::interposer;
 
 namespace {
 
 struct librdmacm_functions {
+    decltype(rdma_accept) *accept;
+    decltype(rdma_bind_addr) *bind_addr;
+    decltype(rdma_connect) *connect;
     decltype(rdma_create_id) *create_id;
     decltype(rdma_create_ep) *create_ep;
     decltype(rdma_destroy_id) *destroy_id;
@@ -20,6 +24,13 @@ struct librdmacm_functions {
     decltype(rdma_disconnect) *disconnect;
     decltype(rdma_get_cm_event) *get_cm_event;
     decltype(rdma_get_request) *get_request;
+    decltype(rdma_join_multicast) *join_multicast;
+    decltype(rdma_listen) *listen;
+    decltype(rdma_migrate_id) *migrate_id;
+    decltype(rdma_reject) *reject;
+    decltype(rdma_resolve_addr) *resolve_addr;
+    decltype(rdma_resolve_route) *resolve_route;
+    decltype(rdma_set_option) *set_option;
 };
 
 /// Of the librdmacm that the program has loaded.
@@ -27,6 +38,9 @@ const librdmacm_functions &librdmacm() noexcept {
     static const librdmacm_functions functions = [] {
         const symbol_table symbols("librdmacm.so.1");
         librdmacm_functions result = {};
+        symbols.find(result.accept, "rdma_accept", "RDMACM_1.0");
+        symbols.find(result.bind_addr, "rdma_bind_addr", "RDMACM_1.0");
+        symbols.find(result.connect, "rdma_connect", "RDMACM_1.0");
         symbols.find(result.create_id, "rdma_create_id", "RDMACM_1.0");
         symbols.find(result.create_ep, "rdma_create_ep", "RDMACM_1.0");
         symbols.find(result.destroy_id, "rdma_destroy_id", "RDMACM_1.0");
@@ -34,6 +48,13 @@ const librdmacm_functions &librdmacm() noexcept {
         symbols.find(result.disconnect, "rdma_disconnect", "RDMACM_1.0");
         symbols.find(result.get_cm_event, "rdma_get_cm_event", "RDMACM_1.0");
         symbols.find(result.get_request, "rdma_get_request", "RDMACM_1.0");
+        symbols.find(result.join_multicast, "rdma_join_multicast", "RDMACM_1.0");
+        symbols.find(result.listen, "rdma_listen", "RDMACM_1.0");
+        symbols.find(result.migrate_id, "rdma_migrate_id", "RDMACM_1.0");
+        symbols.find(result.reject, "rdma_reject", "RDMACM_1.0");
+        symbols.find(result.resolve_addr, "rdma_resolve_addr", "RDMACM_1.0");
+        symbols.find(result.resolve_route, "rdma_resolve_route", "RDMACM_1.0");
+        symbols.find(result.set_option, "rdma_set_option", "RDMACM_1.0");
         return result;
     }();
     return functions;
@@ -50,6 +71,15 @@ void add_cm_id(const rdma_cm_id *id) {
 int fail_cm_call(int error) noexcept {
     errno = error;
     return -1;
+}
+
+/// A call of which observers learn only that it begins.
+template <class... parameters>
+int call_librdmacm(const char *name, int (*function)(parameters...),
+                   std::type_identity_t<parameters>... arguments) {
+    if (const int error = failure_of(name))
+        return fail_cm_call(error);
+    return function(arguments...);
 }
 
 } // namespace
@@ -120,6 +150,48 @@ void rdma_destroy_ep(rdma_cm_id *id) {
         librdmacm().destroy_ep(id);
         return 0;
     });
+}
+
+int rdma_bind_addr(rdma_cm_id *id, sockaddr *addr) {
+    return call_librdmacm("rdma_bind_addr", librdmacm().bind_addr, id, addr);
+}
+
+int rdma_resolve_addr(rdma_cm_id *id, sockaddr *source, sockaddr *destination, int timeout_ms) {
+    return call_librdmacm("rdma_resolve_addr", librdmacm().resolve_addr, id, source, destination,
+                          timeout_ms);
+}
+
+int rdma_resolve_route(rdma_cm_id *id, int timeout_ms) {
+    return call_librdmacm("rdma_resolve_route", librdmacm().resolve_route, id, timeout_ms);
+}
+
+int rdma_listen(rdma_cm_id *id, int backlog) {
+    return call_librdmacm("rdma_listen", librdmacm().listen, id, backlog);
+}
+
+int rdma_connect(rdma_cm_id *id, rdma_conn_param *param) {
+    return call_librdmacm("rdma_connect", librdmacm().connect, id, param);
+}
+
+int rdma_accept(rdma_cm_id *id, rdma_conn_param *param) {
+    return call_librdmacm("rdma_accept", librdmacm().accept, id, param);
+}
+
+int rdma_reject(rdma_cm_id *id, const void *private_data, std::uint8_t length) {
+    return call_librdmacm("rdma_reject", librdmacm().reject, id, private_data, length);
+}
+
+int rdma_join_multicast(rdma_cm_id *id, sockaddr *addr, void *context) {
+    return call_librdmacm("rdma_join_multicast", librdmacm().join_multicast, id, addr, context);
+}
+
+int rdma_set_option(rdma_cm_id *id, int level, int name, void *value, std::size_t length) {
+    return call_librdmacm("rdma_set_option", librdmacm().set_option, id, level, name, value,
+                          length);
+}
+
+int rdma_migrate_id(rdma_cm_id *id, rdma_event_channel *channel) {
+    return call_librdmacm("rdma_migrate_id", librdmacm().migrate_id, id, channel);
 }
 
 } // extern "C"

@@ -38,6 +38,7 @@ int coherdma::interposer::observe_context(ibv_context &context) {
     hook_post_functions(context);
     hook_poll_functions(context);
     hook_event_functions(context);
+    hook_query_functions(context, added.driver_ex);
     notify(added, &observer::on_create, std::as_const(added.info));
     return 0;
 }

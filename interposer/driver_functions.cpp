@@ -78,6 +78,13 @@ libibverbs_functions find_functions() noexcept {
     symbols.find(functions.create_ah, "ibv_create_ah", "IBVERBS_1.1");
     symbols.find(functions.create_ah_from_wc, "ibv_create_ah_from_wc", "IBVERBS_1.1");
     symbols.find(functions.destroy_ah, "ibv_destroy_ah", "IBVERBS_1.1");
+    symbols.find(functions.query_device, "ibv_query_device", "IBVERBS_1.1");
+    symbols.find(functions.query_gid, "ibv_query_gid", "IBVERBS_1.1");
+    symbols.find(functions.query_pkey, "ibv_query_pkey", "IBVERBS_1.1");
+    symbols.find(functions.query_srq, "ibv_query_srq", "IBVERBS_1.1");
+    symbols.find(functions.resize_cq, "ibv_resize_cq", "IBVERBS_1.1");
+    symbols.find(functions.attach_mcast, "ibv_attach_mcast", "IBVERBS_1.1");
+    symbols.find(functions.detach_mcast, "ibv_detach_mcast", "IBVERBS_1.1");
     if (functions.open_device == nullptr) {
         std::fprintf(stderr, "coherdma: cannot observe this program: the functions of its "
                              "libibverbs are not found\n");

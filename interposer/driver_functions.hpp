@@ -80,6 +80,13 @@ struct libibverbs_functions {
     ibv_ah *(*create_ah)(ibv_pd *, ibv_ah_attr *);
     ibv_ah *(*create_ah_from_wc)(ibv_pd *, ibv_wc *, ibv_grh *, std::uint8_t);
     int (*destroy_ah)(ibv_ah *);
+    int (*query_device)(ibv_context *, ibv_device_attr *);
+    int (*query_gid)(ibv_context *, std::uint8_t, int, ibv_gid *);
+    int (*query_pkey)(ibv_context *, std::uint8_t, int, std::uint16_t *);
+    int (*query_srq)(ibv_srq *, ibv_srq_attr *);
+    int (*resize_cq)(ibv_cq *, int);
+    int (*attach_mcast)(ibv_qp *, const ibv_gid *, std::uint16_t);
+    int (*detach_mcast)(ibv_qp *, const ibv_gid *, std::uint16_t);
 };
 
 /// Of the libibverbs that the program has loaded, which stays loaded from the first call on.
