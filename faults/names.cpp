@@ -104,6 +104,34 @@ constexpr std::array STATUSES = {
     named_status{.name = "general", .value = IBV_WC_GENERAL_ERR},
 };
 
+struct named_event {
+    const char *name;
+    ibv_event_type value;
+};
+
+/// IBV_EVENT_PORT_ERR is port_err, and so on. Not those of a WQ, which observers do not know.
+constexpr std::array EVENTS = {
+    named_event{.name = "cq_err", .value = IBV_EVENT_CQ_ERR},
+    named_event{.name = "qp_fatal", .value = IBV_EVENT_QP_FATAL},
+    named_event{.name = "qp_req_err", .value = IBV_EVENT_QP_REQ_ERR},
+    named_event{.name = "qp_access_err", .value = IBV_EVENT_QP_ACCESS_ERR},
+    named_event{.name = "comm_est", .value = IBV_EVENT_COMM_EST},
+    named_event{.name = "sq_drained", .value = IBV_EVENT_SQ_DRAINED},
+    named_event{.name = "path_mig", .value = IBV_EVENT_PATH_MIG},
+    named_event{.name = "path_mig_err", .value = IBV_EVENT_PATH_MIG_ERR},
+    named_event{.name = "qp_last_wqe_reached", .value = IBV_EVENT_QP_LAST_WQE_REACHED},
+    named_event{.name = "srq_err", .value = IBV_EVENT_SRQ_ERR},
+    named_event{.name = "srq_limit_reached", .value = IBV_EVENT_SRQ_LIMIT_REACHED},
+    named_event{.name = "device_fatal", .value = IBV_EVENT_DEVICE_FATAL},
+    named_event{.name = "port_active", .value = IBV_EVENT_PORT_ACTIVE},
+    named_event{.name = "port_err", .value = IBV_EVENT_PORT_ERR},
+    named_event{.name = "lid_change", .value = IBV_EVENT_LID_CHANGE},
+    named_event{.name = "pkey_change", .value = IBV_EVENT_PKEY_CHANGE},
+    named_event{.name = "sm_change", .value = IBV_EVENT_SM_CHANGE},
+    named_event{.name = "client_reregister", .value = IBV_EVENT_CLIENT_REREGISTER},
+    named_event{.name = "gid_change", .value = IBV_EVENT_GID_CHANGE},
+};
+
 } // namespace
 
 std::span<const failing_call> all_calls() noexcept {
@@ -147,6 +175,27 @@ std::vector<std::string> all_status_names() {
     std::vector<std::string> names;
     for (const named_status &status : STATUSES)
         names.emplace_back(status.name);
+    return names;
+}
+
+std::optional<ibv_event_type> find_event(std::string_view name) noexcept {
+    for (const named_event &event : EVENTS)
+        if (name == event.name)
+            return event.value;
+    return std::nullopt;
+}
+
+std::string name_of_event(ibv_event_type type) {
+    for (const named_event &event : EVENTS)
+        if (type == event.value)
+            return event.name;
+    return std::to_string(static_cast<int>(type));
+}
+
+std::vector<std::string> all_event_names() {
+    std::vector<std::string> names;
+    for (const named_event &event : EVENTS)
+        names.emplace_back(event.name);
     return names;
 }
 

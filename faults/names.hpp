@@ -3,6 +3,8 @@
 // What scenarios call calls, errors and statuses.
 #pragma once
 
+#include <infiniband/verbs.h>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -28,5 +30,10 @@ std::string name_of_errno(int error);
 int find_status(std::string_view name) noexcept;
 std::string name_of_status(int status);
 std::vector<std::string> all_status_names();
+
+/// Of "port_err", IBV_EVENT_PORT_ERR; no value: there is none.
+std::optional<ibv_event_type> find_event(std::string_view name) noexcept;
+std::string name_of_event(ibv_event_type);
+std::vector<std::string> all_event_names();
 
 } // namespace coherdma::faults

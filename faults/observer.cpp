@@ -10,7 +10,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <new>
+#include <system_error>
 #include <thread>
+#include <utility>
+#include <vector>
 
 namespace coherdma::faults {
 namespace {
@@ -52,6 +55,12 @@ request_class class_of(ibv_wr_opcode opcode) noexcept {
     }
 }
 
+/// Whether requests of this kind can fail: a driver may take only some bits of the key of a bind,
+/// which would then succeed.
+bool can_fail(ibv_wr_opcode opcode) noexcept {
+    return opcode != IBV_WR_BIND_MW;
+}
+
 /// 0: of an SRQ.
 std::uint32_t qp_num_of(process_faults &process, const request &posted) {
     return process.requests.is_srq(posted.queue)
@@ -62,11 +71,40 @@ std::uint32_t qp_num_of(process_faults &process, const request &posted) {
 template <class wr_type>
 void change_request(const request &posted, wr_type &wr, request_class posted_class) {
     with_process([&](process_faults &process) {
+        process.requests.note_post(posted);
         const due_fault due =
             process.schedule.count_request(posted_class, std::chrono::steady_clock::now());
         if (due.cause != nullptr && process.requests.begin(posted, wr, *due.cause))
             process.log.note_request(due, posted, qp_num_of(process, posted));
     });
+}
+
+void note_cancelled(const request &cancelled, const char *reason) {
+    with_process([&](process_faults &process) {
+        if (const fault *const cause = process.requests.cancel(cancelled))
+            process.log.note_failed_attempt(*cause, cancelled, reason);
+    });
+}
+
+/// The context has the events of the scenario.
+void add_events(process_faults &process, ibv_context &context, plan::time_point now) {
+    const char *const device = ibv_get_device_name(context.device);
+    const std::vector<plan::event> planned = process.schedule.list_events(now);
+    std::vector<async_events::due_event> due;
+    for (const plan::event &each : planned)
+        due.push_back({.type = each.cause->event,
+                       .time = each.time,
+                       .report = [&process, device, cause = each.cause](bool is_delivered) {
+                           if (!is_delivered)
+                               return process.log.note_failed_event(
+                                   *cause, device, "the program has no object of its kind");
+                           process.schedule.count_event(*cause);
+                           process.log.note_event(*cause, device);
+                       }});
+    if (const int error = process.events.add_context(context, std::move(due)); error != 0)
+        for (const plan::event &each : planned)
+            process.log.note_failed_event(*each.cause, device,
+                                          std::generic_category().message(error));
 }
 
 class fault_observer final : public observer {
@@ -92,10 +130,13 @@ class fault_observer final : public observer {
         return error;
     }
 
-    bool on_open(ibv_context &, int &) override {
-        with_process([](process_faults &process) {
-            process.schedule.start(std::chrono::steady_clock::now());
+    bool on_open(ibv_context &context, int &) override {
+        with_process([&](process_faults &process) {
+            const auto now = std::chrono::steady_clock::now();
+            process.schedule.start(now);
             process.log.note_device();
+            if (process.has_events)
+                add_events(process, context, now);
         });
         return true;
     }
@@ -105,33 +146,61 @@ class fault_observer final : public observer {
             process.log.add_object(created.kind);
             if (created.kind == object_kind::SRQ)
                 process.requests.add_srq(created.handle);
+            if (process.has_events)
+                process.events.add_object(created);
+        });
+    }
+    void before_destroy(const object &ending) override {
+        with_process([&](process_faults &process) {
+            if (process.has_events)
+                process.events.remove_object(ending);
+        });
+    }
+    void on_async_event(const object &owner) override {
+        with_process([&](process_faults &process) {
+            if (process.has_events)
+                process.events.note_read(owner);
         });
     }
     void on_destroy(const object &ended, int error) override {
-        if (error != 0)
-            return;
         with_process([&](process_faults &process) {
+            if (error != 0) {
+                if (process.has_events)
+                    process.events.add_object(ended);
+                return;
+            }
             process.log.remove_object(ended.kind);
+            if (process.has_events && ended.kind == object_kind::CONTEXT)
+                process.events.remove_context(static_cast<const ibv_context *>(ended.handle));
             if (ended.kind == object_kind::QP || ended.kind == object_kind::SRQ)
                 process.requests.forget(ended.handle);
         });
     }
     void on_modify_qp(ibv_qp &qp, const ibv_qp_attr &attr, int mask) override {
-        if ((mask & IBV_QP_STATE) != 0 && attr.qp_state == IBV_QPS_RESET)
-            with_process([&](process_faults &process) { process.requests.forget(&qp); });
+        if ((mask & IBV_QP_STATE) == 0)
+            return;
+        with_process([&](process_faults &process) {
+            if (attr.qp_state == IBV_QPS_RESET)
+                process.requests.forget(&qp);
+            else if (attr.qp_state == IBV_QPS_ERR)
+                process.requests.note_error_state(&qp);
+            else if (attr.qp_state == IBV_QPS_RTS)
+                process.requests.restart(&qp);
+        });
     }
 
     void before_send(const request &sent, ibv_send_wr &wr) override {
-        change_request(sent, wr, class_of(wr.opcode));
+        if (can_fail(wr.opcode))
+            change_request(sent, wr, class_of(wr.opcode));
     }
     void before_receive(const request &receive, ibv_recv_wr &wr) override {
         change_request(receive, wr, request_class::RECEIVE);
     }
     void on_refuse(const request &refused) override {
-        with_process([&](process_faults &process) {
-            if (const fault *const cause = process.requests.refuse(refused))
-                process.log.note_failed_attempt(*cause, refused, "the driver has refused it");
-        });
+        note_cancelled(refused, "the driver has refused it");
+    }
+    void on_abort(const request &aborted) override {
+        note_cancelled(aborted, "the program has aborted it");
     }
     void on_completion(ibv_cq &, completion &polled) override {
         if (polled.completed == nullptr)
@@ -144,6 +213,9 @@ class fault_observer final : public observer {
             case failing_requests::result::SUCCEEDED:
                 return process.log.note_failed_attempt(*cause, *polled.completed,
                                                        "the device has completed it");
+            case failing_requests::result::FLUSHED:
+                return process.log.note_failed_attempt(*cause, *polled.completed,
+                                                       "the device has flushed it");
             case failing_requests::result::NOTHING:
                 return;
             }

@@ -55,6 +55,19 @@ due_fault plan::count_request(request_class posted, time_point now) noexcept {
     return result;
 }
 
+std::vector<plan::event> plan::list_events(time_point now) const {
+    const time_point start(time_point::duration(start_.load(std::memory_order_relaxed)));
+    std::vector<event> events;
+    for (const fault &each : faults_)
+        if (each.effect == action::EVENT && start + each.begin >= now)
+            events.push_back({.cause = &each, .time = start + each.begin});
+    return events;
+}
+
+void plan::count_event(const fault &delivered) noexcept {
+    counts_[delivered.index].fetch_add(1, std::memory_order_relaxed); // only a number
+}
+
 std::uint64_t plan::num_counted(std::size_t fault_index) const noexcept {
     return counts_[fault_index].load(std::memory_order_relaxed);
 }

@@ -32,22 +32,32 @@ class plan {
     /// The process has opened a device; only the first time counts.
     void start(time_point now) noexcept;
 
-    /// A call begins. Calls report(due) for each fault of it that is due, up to the first that
-    /// makes it fail.
+    /// A call begins. Calls report(due) for each fault of it that is due; only the first of those
+    /// that make it fail has an effect.
     template <class function>
     void count_call(std::string_view name, time_point now, function report) {
+        bool fails = false;
         for (std::size_t i = 0; i < faults_.size(); ++i) {
             if (faults_[i].call != name)
                 continue;
             const due_fault due = count(i, now);
-            if (due.cause != nullptr)
-                report(due);
-            if (due.cause != nullptr && due.cause->effect == action::FAIL)
-                return;
+            if (due.cause == nullptr || (fails && due.cause->effect == action::FAIL))
+                continue;
+            fails = fails || due.cause->effect == action::FAIL;
+            report(due);
         }
     }
     /// A request of this class, which is not REQUEST, is posted.
     due_fault count_request(request_class, time_point now) noexcept;
+
+    /// The events that a device is to have which is opened now, with their times.
+    struct event {
+        const fault *cause = nullptr;
+        time_point time;
+    };
+    [[nodiscard]] std::vector<event> list_events(time_point now) const;
+    /// It is delivered.
+    void count_event(const fault &) noexcept;
 
     [[nodiscard]] const std::vector<fault> &faults() const noexcept { return faults_; }
     /// Calls or requests that this fault names, so far.

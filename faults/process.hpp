@@ -3,11 +3,13 @@
 // The faults of this process, and their record, which ends with the process.
 #pragma once
 
+#include "async_events.hpp"
 #include "failing_requests.hpp"
 #include "plan.hpp"
 #include "record.hpp"
 #include "settings.hpp"
 
+#include <algorithm>
 #include <atomic>
 
 namespace coherdma::faults {
@@ -16,11 +18,15 @@ namespace coherdma::faults {
 struct process_faults {
     explicit process_faults(const settings &config)
         : schedule(config.faults, config.seed)
-        , log(config.log_file, config.records_calls) {}
+        , log(config.log_file, config.records_calls)
+        , has_events(std::any_of(config.faults.begin(), config.faults.end(),
+                                 [](const fault &each) { return each.effect == action::EVENT; })) {}
 
     plan schedule;
     record log;
     failing_requests requests;
+    async_events events; ///< used only if the scenario has some
+    const bool has_events;
     process_faults *parents = nullptr; ///< of fork(): kept, so that a leak checker finds none
 };
 

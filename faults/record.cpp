@@ -3,7 +3,6 @@
 #include "record.hpp"
 
 #include "names.hpp"
-#include "reports/stack_trace.hpp"
 #include "reports/symbols.hpp"
 #include "reports/text.hpp"
 
@@ -20,6 +19,7 @@ namespace {
 using json = nlohmann::ordered_json;
 
 constexpr std::uint64_t MAX_LINES = 100; ///< of one fault; more are only counted
+constexpr int IS_DONE = 1;               ///< an event that counts as a fault that was made
 
 const char *name_of(const interposer::request &posted) noexcept {
     if (posted.is_receive)
@@ -69,10 +69,16 @@ const char *name_of(interposer::object_kind kind) noexcept {
     return "object";
 }
 
-std::string describe_place(const void *place) {
-    const std::vector<std::string> frames =
-        place != nullptr ? reports::describe_call(place) : std::vector<std::string>{};
+/// Where the program makes a call: also if that is in an inline function of verbs.h, which a
+/// program that is not optimized has as a function of its own.
+std::string describe_place(const reports::stack_trace &stack) {
+    const std::vector<std::string> frames = reports::to_strings(stack);
     return frames.empty() ? "??" : frames.front();
+}
+
+bool are_equal(const reports::stack_trace &a, const reports::stack_trace &b) noexcept {
+    return a.depth == b.depth &&
+           std::equal(a.frames.begin(), a.frames.begin() + a.depth, b.frames.begin());
 }
 
 std::string dump(const json &line) {
@@ -100,25 +106,41 @@ record::entry record::begin_entry(const fault &done) const {
             .text = {}};
 }
 
-void record::count_done(const fault &done) {
+record::fault_counts &record::counts_of(std::size_t fault_index) {
+    if (counts_.size() <= fault_index)
+        counts_.resize(fault_index + 1);
+    return counts_[fault_index];
+}
+
+bool record::wants_line(const fault &counted, int done) {
     const std::lock_guard guard(mutex_);
-    ++num_done_[done.text];
+    fault_counts &counts = counts_of(counted.index);
+    counts.done += static_cast<std::uint64_t>(done);
+    return ++counts.events <= MAX_LINES && !is_ended_;
+}
+
+void record::write_line(const std::string &json_line) {
+    const std::string problem = log_.write(json_line + "\n");
+    if (!problem.empty() && !std::exchange(has_problem_, true))
+        reports::write_text(STDERR_FILENO, "coherdma: " + problem + "\n");
 }
 
 void record::write(const fault &done, const entry &written) {
     const std::lock_guard guard(mutex_);
-    if (is_ended_ || ++num_lines_[done.text] > MAX_LINES)
+    if (is_ended_)
         return;
     if (has_log_) {
         json line = written.members;
         line["text"] = written.text;
-        log_.write(dump(line) + "\n");
+        write_line(dump(line));
         return;
     }
     reports::write_text(STDERR_FILENO, "coherdma: " + done.text + ": " + written.text + "\n");
 }
 
 void record::note_call(const due_fault &due, const char *call) {
+    if (!wants_line(*due.cause, IS_DONE))
+        return;
     entry line = begin_entry(*due.cause);
     line.members["call"] = call;
     line.members["number"] = due.count;
@@ -130,25 +152,31 @@ void record::note_call(const due_fault &due, const char *call) {
         line.members["delay"] = std::chrono::duration<double>(due.cause->delay).count();
         line.text += " waited";
     }
-    count_done(*due.cause);
+    if (records_calls_)
+        line.members["place"] = describe_place(reports::stack_trace::capture());
     write(*due.cause, line);
 }
 
 void record::note_request(const due_fault &due, const interposer::request &posted,
                           std::uint32_t qp_num) {
+    // A receive fails only when a message comes.
+    if (!wants_line(*due.cause, posted.is_receive ? 0 : IS_DONE))
+        return;
     entry line = begin_entry(*due.cause);
     line.members["posted"] = name_of(posted);
     line.members["number"] = due.count;
     line.members["wr_id"] = posted.wr_id;
     line.members["qp_num"] = qp_num;
-    line.text = std::string(name_of(posted)) + " number " + std::to_string(due.count) + " of QP " +
-                reports::hex_number(qp_num) + " was posted to fail";
-    count_done(*due.cause);
+    line.text = std::string(name_of(posted)) + " number " + std::to_string(due.count) + " of " +
+                (qp_num != 0 ? "QP " + reports::hex_number(qp_num) : "an SRQ") +
+                " was posted to fail";
     write(*due.cause, line);
 }
 
 void record::note_completion(const fault &done, const interposer::request &completed,
                              std::uint32_t qp_num) {
+    if (!wants_line(done, completed.is_receive ? IS_DONE : 0))
+        return;
     entry line = begin_entry(done);
     line.members["completed"] = name_of(completed);
     line.members["status"] = name_of_status(done.error);
@@ -161,39 +189,65 @@ void record::note_completion(const fault &done, const interposer::request &compl
 
 void record::note_failed_attempt(const fault &done, const interposer::request &posted,
                                  const char *reason) {
+    if (!wants_line(done, posted.is_receive ? 0 : -IS_DONE))
+        return;
     entry line = begin_entry(done);
     line.members["not_done"] = reason;
+    line.members["posted"] = name_of(posted);
     line.members["wr_id"] = posted.wr_id;
     line.text = std::string("the ") + name_of(posted) + " did not fail: " + reason;
     write(done, line);
 }
 
-void record::note_device() noexcept {
+void record::note_event(const fault &delivered, const char *device) {
+    if (!wants_line(delivered, IS_DONE))
+        return;
+    entry line = begin_entry(delivered);
+    line.members["event"] = name_of_event(delivered.event);
+    line.members["device"] = device;
+    line.text = "event " + name_of_event(delivered.event) + " of " + device;
+    write(delivered, line);
+}
+
+void record::note_failed_event(const fault &failed, const char *device, const std::string &reason) {
+    if (!wants_line(failed, 0))
+        return;
+    entry line = begin_entry(failed);
+    line.members["not_done"] = reason;
+    line.members["device"] = device;
+    line.text = "no event " + name_of_event(failed.event) + " of " + device + ": " + reason;
+    write(failed, line);
+}
+
+void record::note_device() {
     const std::lock_guard guard(mutex_);
-    has_device_ = true;
+    if (std::exchange(has_device_, true) || !has_log_ || is_ended_)
+        return;
+    // At once: the process may end without a summary.
+    write_line(dump({{"opened", true}, {"program", program_invocation_short_name}}));
 }
 
 void record::add_call(const char *call) {
     if (!records_calls_)
         return;
-    const void *const place = reports::first_program_frame(reports::stack_trace::capture());
+    const reports::stack_trace stack = reports::stack_trace::capture();
     const std::lock_guard guard(mutex_);
     const std::uint64_t number = ++num_calls_[call];
     const auto known = std::find_if(calls_.begin(), calls_.end(), [&](const recorded_call &each) {
-        return each.place == place && each.name == call;
+        return each.name == call && are_equal(each.stack, stack);
     });
     if (known != calls_.end())
         ++known->count;
     else
-        calls_.push_back({.name = call, .place = place, .first = number, .count = 1});
+        calls_.push_back({.name = call, .stack = stack, .first = number, .count = 1});
 }
 
-void record::add_object(interposer::object_kind kind) noexcept {
+void record::add_object(interposer::object_kind kind) {
     const std::lock_guard guard(mutex_);
     ++objects_[kind];
 }
 
-void record::remove_object(interposer::object_kind kind) noexcept {
+void record::remove_object(interposer::object_kind kind) {
     const std::lock_guard guard(mutex_);
     --objects_[kind];
 }
@@ -203,26 +257,24 @@ void record::write_summary(const plan &schedule) {
     if (std::exchange(is_ended_, true) || !has_log_)
         return;
     json calls = json::array(), faults = json::array(), left = json::object();
-    for (std::size_t i = 0; i < schedule.faults().size(); ++i) {
-        const std::string &text = schedule.faults()[i].text;
-        faults.push_back(
-            {{"fault", text}, {"counted", schedule.num_counted(i)}, {"done", num_done_[text]}});
-    }
+    for (const fault &each : schedule.faults())
+        faults.push_back({{"fault", each.text},
+                          {"counted", schedule.num_counted(each.index)},
+                          {"done", counts_of(each.index).done}});
     for (const recorded_call &call : calls_)
         calls.push_back({{"call", call.name},
-                         {"place", describe_place(call.place)},
+                         {"place", describe_place(call.stack)},
                          {"first", call.first},
                          {"count", call.count}});
     for (const auto &[kind, count] : objects_)
         if (count > 0)
             left[name_of(kind)] = count;
-    log_.write(dump({{"summary",
+    write_line(dump({{"summary",
                       {{"program", program_invocation_short_name},
                        {"device", has_device_},
                        {"faults", faults},
                        {"left", left},
-                       {"calls", calls}}}}) +
-               "\n");
+                       {"calls", calls}}}}));
 }
 
 } // namespace coherdma::faults

@@ -6,6 +6,7 @@
 #include "interposer/observer.hpp"
 #include "plan.hpp"
 #include "reports/log_file.hpp"
+#include "reports/stack_trace.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -32,14 +33,19 @@ class record {
     /// The program gets this request, the first of its queue that fails, with the status of the
     /// fault.
     void note_completion(const fault &, const interposer::request &, std::uint32_t qp_num);
-    /// The device has completed the request without an error, or refused it.
+    /// The request did not fail by the fault.
     void note_failed_attempt(const fault &, const interposer::request &, const char *reason);
 
-    void note_device() noexcept;
+    /// The program gets the event of this device; or not: why.
+    void note_event(const fault &, const char *device);
+    void note_failed_event(const fault &, const char *device, const std::string &reason);
+
+    /// The process has opened a device.
+    void note_device();
     /// For the list of calls.
     void add_call(const char *call);
-    void add_object(interposer::object_kind) noexcept;
-    void remove_object(interposer::object_kind) noexcept;
+    void add_object(interposer::object_kind);
+    void remove_object(interposer::object_kind);
 
     /// Once; nothing after that.
     void write_summary(const plan &);
@@ -47,25 +53,34 @@ class record {
   private:
     struct recorded_call {
         std::string name;
-        const void *place = nullptr; ///< the return address in the program
-        std::uint64_t first = 0;     ///< its first one is that many-th call of the name
+        reports::stack_trace stack;
+        std::uint64_t first = 0; ///< its first one is that many-th call of the name
         std::uint64_t count = 0;
     };
 
+    struct fault_counts {
+        /// Calls and sends that failed, receives that the program polled with the status.
+        std::uint64_t done = 0;
+        std::uint64_t events = 0;
+    };
+
     struct entry; ///< of the log
+    /// Counts an event of the fault. False: there is no line for it, as there are many.
+    bool wants_line(const fault &, int done);
     entry begin_entry(const fault &) const;
-    void count_done(const fault &);
     void write(const fault &, const entry &);
+    void write_line(const std::string &json_line);
+    fault_counts &counts_of(std::size_t fault_index);
 
     const bool records_calls_;
     const clock::time_point begin_ = clock::now();
     std::mutex mutex_; ///< protects the following
     reports::log_file log_;
     const bool has_log_;
-    bool has_device_ = false, is_ended_ = false;
-    std::map<std::string, std::uint64_t> num_done_, num_lines_; ///< by the text of the fault
-    std::map<std::string, std::uint64_t> num_calls_;            ///< by name
-    std::vector<recorded_call> calls_; ///< in the order of their first ones
+    bool has_device_ = false, is_ended_ = false, has_problem_ = false;
+    std::vector<fault_counts> counts_;               ///< by the index of the fault
+    std::map<std::string, std::uint64_t> num_calls_; ///< by name
+    std::vector<recorded_call> calls_;               ///< in the order of their first ones
     std::map<interposer::object_kind, long> objects_;
 };
 

@@ -169,8 +169,8 @@ word parse_selection(word current, word_reader &words, selection &selected) {
         selected.share = parse_share(current, words);
         return words.next();
     }
-    selected.first =
-        parse_ordinal(current, "each, every 100th, 2nd, 1% of, or after 2s before one of them");
+    selected.first = parse_ordinal(
+        current, "each, every 100th, 2nd, 1% of, event, or after 2s before one of them");
     selected.step = 0;
     return words.next();
 }
@@ -208,18 +208,29 @@ void parse_action(const word &verb, word_reader &words, fault &parsed) {
                                 "fault --list)");
 }
 
+void parse_event(const word &name, fault &parsed) {
+    const std::optional<ibv_event_type> event = find_event(name.text);
+    if (!event)
+        refuse(name, "an asynchronous event such as port_err (all of them: coherdma fault --list)");
+    parsed.effect = action::EVENT;
+    parsed.event = *event;
+}
+
 fault parse_fault(word_reader &words) {
     const std::string_view begin = words.rest();
     fault parsed;
     word current = words.next();
     if (current.text == "after") {
-        parsed.begin =
-            std::chrono::duration_cast<std::chrono::milliseconds>(parse_duration(words.next()));
+        parsed.begin = parse_duration(words.next());
         current = words.next();
     }
-    current = parse_selection(current, words, parsed.selected);
-    parse_target(current, parsed);
-    parse_action(words.next(), words, parsed);
+    if (current.text == "event") {
+        parse_event(words.next(), parsed);
+    } else {
+        current = parse_selection(current, words, parsed.selected);
+        parse_target(current, parsed);
+        parse_action(words.next(), words, parsed);
+    }
     parsed.text = begin.substr(0, begin.size() - words.rest().size());
     if (const word extra = words.next(); !extra.text.empty())
         refuse(extra, "; or the end of the line");
@@ -231,8 +242,10 @@ fault parse_fault(word_reader &words) {
 std::vector<fault> parse_scenario(std::string_view text) {
     std::vector<fault> faults;
     word_reader words(text);
-    while (words.skip_to_fault())
+    while (words.skip_to_fault()) {
         faults.push_back(parse_fault(words));
+        faults.back().index = faults.size() - 1;
+    }
     if (faults.empty())
         throw scenario_error("the scenario has no fault; for example: 2nd ibv_reg_mr fails ENOMEM",
                              1, 1);

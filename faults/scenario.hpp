@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <infiniband/verbs.h>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -33,17 +34,19 @@ struct selection {
     double share = 1;       ///< of them, chosen at random
 };
 
-enum class action : unsigned char { FAIL, DELAY };
+enum class action : unsigned char { FAIL, DELAY, EVENT };
 
 struct fault {
-    std::chrono::milliseconds begin{}; ///< since the process opened its first device
+    std::chrono::microseconds begin{}; ///< since the process opened its first device
     selection selected;
-    std::string call;                             ///< "ibv_reg_mr"; "": it is of requests
-    request_class requests = request_class::NONE; ///< NONE: it is of a call
+    std::string call;                             ///< "ibv_reg_mr"; "": it is not of calls
+    request_class requests = request_class::NONE; ///< NONE: it is not of requests
     action effect = action::FAIL;
-    int error = 0; ///< FAIL: an errno, or an ibv_wc_status
+    int error = 0;             ///< FAIL: an errno, or an ibv_wc_status
+    ibv_event_type event = {}; ///< EVENT
     std::chrono::microseconds delay{};
-    std::string text; ///< as the scenario has it
+    std::size_t index = 0; ///< in the scenario
+    std::string text;      ///< as the scenario has it
 };
 
 struct scenario_error : std::runtime_error {

@@ -13,12 +13,15 @@
 #include "run/session.hpp"
 #include "text.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fmt/core.h>
 #include <map>
 #include <memory>
+#include <optional>
 #include <random>
+#include <sstream>
 
 namespace tools {
 namespace fault {
@@ -35,6 +38,7 @@ constexpr run::device_need NEED = {
 
 struct fault_options {
     std::string scenario_file, only_program, output_file;
+    std::string errors; ///< of --fail-each, separated by commas
     std::uint64_t seed = 0;
     bool has_seed = false, fail_each = false, json = false, list = false;
     int limit_seconds = DEFAULT_LIMIT;
@@ -46,7 +50,8 @@ struct fault_options {
 std::map<std::string, std::string> observer_environment(const std::string &log_folder) {
     return {
         {"RDMAV_DRIVERS", run::make_drivers_variable()},
-        {"COHERDMA_OBSERVERS", run::make_observers_variable({OBSERVER_FILE})},
+        {"COHERDMA_OBSERVERS",
+         run::make_observers_variable({OBSERVER_FILE}, run::observer_place::LAST)},
         {"COHERDMA_FAULT_LOG", log_folder + "/%p.json"},
         {"COHERDMA_FAULTS", ""}, // unset, as are the following
         {"COHERDMA_FAULT_SEED", ""},
@@ -118,25 +123,45 @@ void print_warnings(const run_log &log) {
                    "coherdma: no fault was made: the command did not come to what they name\n");
 }
 
-void print(const fault_options &opts, const std::string &text) {
-    run::output_file output(opts.output_file);
+void print(run::output_file &output, const std::string &text) {
     if (!output.exists())
         std::fputs(text.c_str(), stdout);
     output.write(text);
     output.flush();
 }
 
+/// Throws usage_error: it goes by the environment of the command.
+void check_size(const fault_options &opts, const std::string &scenario) {
+    constexpr std::size_t MAX_SIZE = 100'000; // execve() takes 128 KiB in one variable
+    const std::string name = opts.scenario_file.empty() ? "SCENARIO" : opts.scenario_file;
+    if (scenario.size() > MAX_SIZE)
+        throw cli::usage_error(
+            fmt::format("fault: {}: a scenario may have {} bytes", name, MAX_SIZE));
+    if (scenario.find('\0') != std::string::npos)
+        throw cli::usage_error(fmt::format("fault: {}: the file has a zero byte", name));
+}
+
+/// Each once.
+std::vector<std::string> list_faults(const fault_options &opts, const std::string &scenario) {
+    std::vector<std::string> faults;
+    try {
+        for (const coherdma::faults::fault &each : parse_scenario(scenario))
+            if (std::find(faults.begin(), faults.end(), each.text) == faults.end())
+                faults.push_back(each.text);
+    } catch (const coherdma::faults::scenario_error &error) {
+        refuse_scenario(error, scenario, opts.scenario_file);
+    }
+    return faults;
+}
+
 /// Returns the exit status.
 int run_scenario(const fault_options &opts, const std::string &scenario,
                  const std::vector<std::string> &command) {
     run_report report;
-    try {
-        for (const coherdma::faults::fault &each : parse_scenario(scenario))
-            report.faults.push_back(each.text);
-    } catch (const coherdma::faults::scenario_error &error) {
-        refuse_scenario(error, scenario, opts.scenario_file);
-    }
+    check_size(opts, scenario);
+    report.faults = list_faults(opts, scenario);
     report.seed = opts.has_seed ? opts.seed : std::random_device{}();
+    run::output_file output(opts.output_file);
     runner place(opts);
     const run::signal_forwarder forwarder;
     report.status = place.run(command,
@@ -146,20 +171,29 @@ int run_scenario(const fault_options &opts, const std::string &scenario,
                               report.log);
     print_warnings(report.log);
     report.status = exit_status(report);
-    print(opts, opts.json ? as_json(report, command) : as_text(report));
+    print(output, opts.json ? as_json(report, command) : as_text(report));
     return report.status;
 }
 
-/// The command with a limit of its time, and its output in the file "output" of the folder.
+/// The command with a limit of its time. The folder gets its output in the file "output", and in
+/// "status" its exit status, or "timeout". timeout(1) has a process group of its own, to end all
+/// processes of the command: a signal that comes from the terminal does not reach it otherwise.
 std::vector<std::string> limited(const std::vector<std::string> &command, int seconds,
                                  const std::string &folder) {
-    std::vector<std::string> args = {
-        "sh",
-        "-c",
-        R"(seconds=$1 output=$2; shift 2; exec timeout --kill-after=5 "$seconds" "$@" >"$output" 2>&1 </dev/null)",
-        "sh",
-        std::to_string(seconds),
-        folder + "/output"};
+    constexpr const char *SCRIPT = R"(
+limit=$1 folder=$2
+shift 2
+trap 'kill "$!"' HUP INT TERM
+timeout --kill-after=5 "$limit" sh -c '
+    folder=$1
+    shift
+    "$@" >"$folder/output" 2>&1 </dev/null
+    echo $? >"$folder/status"' sh "$folder" "$@" 2>/dev/null &
+wait "$!"
+wait "$!"
+[ -e "$folder/status" ] || echo timeout >"$folder/status"
+)";
+    std::vector<std::string> args = {"sh", "-c", SCRIPT, "sh", std::to_string(seconds), folder};
     args.insert(args.end(), command.begin(), command.end());
     return args;
 }
@@ -174,54 +208,116 @@ std::string last_line_of(const std::string &folder) {
     return make_printable(text.substr(text.rfind('\n') + 1));
 }
 
+/// The runs of --fail-each.
+class trial_runner {
+  public:
+    explicit trial_runner(const fault_options &opts, const std::vector<std::string> &command)
+        : place_(opts)
+        , args_(limited(command, opts.limit_seconds, place_.folder())) {}
+
+    /// The status of the command; no value: it did not end in time, or a signal came. Throws
+    /// not_available_error if it did not begin.
+    std::optional<int> run(const std::string &scenario, const std::string &program, run_log &log) {
+        const int status = place_.run(args_,
+                                      {{"COHERDMA_FAULTS", scenario},
+                                       {"COHERDMA_FAULT_PROGRAM", program},
+                                       {"COHERDMA_FAULT_OPTIONS", "calls"}},
+                                      log);
+        if (run::signal_forwarder::last_signal() != 0)
+            return std::nullopt;
+        const std::string file = place_.folder() + "/status";
+        std::error_code error;
+        if (!fs::exists(file, error))
+            throw run::not_available_error(
+                fmt::format("the command did not run to its end (status {})", status));
+        const std::string text = run::read_file(file);
+        return text == "timeout\n" ? std::nullopt : std::optional<int>(std::stoi(text));
+    }
+    [[nodiscard]] std::string last_line() const { return last_line_of(place_.folder()); }
+
+  private:
+    runner place_;
+    std::vector<std::string> args_;
+};
+
+/// Throws usage_error.
+std::vector<std::string> parse_errors(const std::string &list) {
+    std::vector<std::string> errors;
+    std::istringstream words(list);
+    for (std::string error; std::getline(words, error, ',');) {
+        if (coherdma::faults::find_errno(error) == 0)
+            throw cli::usage_error(
+                fmt::format("fault: --errors: '{}' is no error number such as ENOMEM", error));
+        errors.push_back(error);
+    }
+    return errors;
+}
+
+/// Returns the trials that were made before a signal came.
+std::vector<trial> run_trials(std::vector<trial> planned, trial_runner &runs,
+                              const run_log &without_fault) {
+    std::vector<trial> made;
+    for (trial &tried : planned) {
+        fmt::print(stderr, "coherdma: {} of {}: {}\n", made.size() + 1, planned.size(),
+                   tried.scenario());
+        run_log log;
+        const std::optional<int> status = runs.run(tried.scenario(), tried.program, log);
+        if (run::signal_forwarder::last_signal() != 0)
+            break;
+        tried.last_line = runs.last_line();
+        classify(tried, status, log, without_fault);
+        made.push_back(std::move(tried));
+    }
+    return made;
+}
+
 /// Returns the exit status.
 int fail_each_call(const fault_options &opts, const std::vector<std::string> &command) {
-    runner place(opts);
+    const std::vector<std::string> errors = parse_errors(opts.errors);
+    run::output_file output(opts.output_file);
+    trial_runner runs(opts, command);
     const run::signal_forwarder forwarder;
-    const std::vector<std::string> args = limited(command, opts.limit_seconds, place.folder());
+    const auto status_of_signal = [] {
+        const int signal = run::signal_forwarder::last_signal();
+        return signal != 0 ? run::SIGNAL_STATUS_BASE + signal : SUCCESS;
+    };
     run_log without_fault;
-    const int status_without_fault = place.run(
-        args, {{"COHERDMA_FAULT_OPTIONS", "calls"}, {"COHERDMA_FAULT_PROGRAM", opts.only_program}},
-        without_fault);
+    const std::optional<int> status_without_fault = runs.run("", opts.only_program, without_fault);
+    if (const int status = status_of_signal(); status != SUCCESS)
+        return status;
     if (status_without_fault != SUCCESS) {
-        fmt::print(stderr, "coherdma: without a fault the command ends with status {}: {}\n",
-                   status_without_fault, last_line_of(place.folder()));
+        fmt::print(stderr, "coherdma: without a fault the command {}: {}\n",
+                   status_without_fault
+                       ? fmt::format("ends with status {}", *status_without_fault)
+                       : fmt::format("does not end in {} s (--limit)", opts.limit_seconds),
+                   runs.last_line());
         return FAILED;
     }
-    std::vector<trial> trials = plan_trials(without_fault);
-    if (trials.empty()) {
+    const std::vector<trial> planned = plan_trials(without_fault, errors);
+    if (planned.empty()) {
         print_warnings(without_fault);
         return NOT_AVAILABLE;
     }
-    for (std::size_t i = 0; i < trials.size() && run::signal_forwarder::last_signal() == 0; ++i) {
-        trial &tried = trials[i];
-        fmt::print(stderr, "coherdma: {} of {}: {}\n", i + 1, trials.size(), tried.scenario());
-        run_log log;
-        const int status = place.run(
-            args,
-            {{"COHERDMA_FAULTS", tried.scenario()}, {"COHERDMA_FAULT_PROGRAM", tried.program}},
-            log);
-        tried.last_line = last_line_of(place.folder());
-        classify(tried, status, log, status_without_fault, without_fault);
-    }
-    if (const int signal = run::signal_forwarder::last_signal())
-        return run::SIGNAL_STATUS_BASE + signal;
-    int status = SUCCESS;
-    for (const trial &tried : trials)
-        status = tried.is_bad() ? FAILED : status;
-    print(opts, opts.json ? as_json(trials, command, status) : as_text(trials));
+    const std::vector<trial> trials = run_trials(planned, runs, without_fault);
+    const bool has_bad = std::any_of(trials.begin(), trials.end(),
+                                     [](const trial &tried) { return tried.is_bad(); });
+    const int signal = status_of_signal();
+    const int status = signal != SUCCESS ? signal : has_bad ? FAILED : SUCCESS;
+    print(output, opts.json ? as_json(trials, command, status) : as_text(trials));
     return status;
 }
 
 std::string list_names() {
     const std::string requests = "request, send, write, read, atomic, receive";
-    std::string statuses, calls;
+    std::string statuses, calls, events;
+    for (const std::string &name : coherdma::faults::all_event_names())
+        events += (events.empty() ? "" : ", ") + name;
     for (const std::string &name : coherdma::faults::all_status_names())
         statuses += (statuses.empty() ? "" : ", ") + name;
     for (const coherdma::faults::failing_call &call : coherdma::faults::all_calls())
         calls += (calls.empty() ? "" : ", ") + std::string(call.name);
     return format_entry("Requests", {requests}) + format_entry("Statuses", {statuses}) +
-           format_entry("Calls", {calls});
+           format_entry("Calls", {calls}) + format_entry("Events", {events});
 }
 
 /// Of a command line that has COMMAND in the place of SCENARIO.
@@ -243,6 +339,8 @@ int run_subcommand(const fault_options &opts, const cli::command &command) {
     try {
         if (opts.fail_each && !opts.scenario_file.empty())
             throw cli::usage_error("fault: --fail-each has no scenario");
+        if (!opts.fail_each && !opts.errors.empty())
+            throw cli::usage_error("fault: --errors is for --fail-each");
         if (opts.fail_each)
             return fail_each_call(opts, command_without_scenario(opts, command));
         if (!opts.scenario_file.empty())
@@ -273,6 +371,10 @@ void add_fault(cli::command &program, int &status) {
         .type_name("NAME");
     command.add_flag("--fail-each", opts->fail_each,
                      "Run COMMAND once for each call that it makes, which fails");
+    command
+        .add_option("--errors", opts->errors,
+                    "With --fail-each: once with each of these, such as ENOMEM,EINTR")
+        .type_name("LIST");
     command
         .add_option("--limit", opts->limit_seconds,
                     "With --fail-each: a run that takes longer hangs")

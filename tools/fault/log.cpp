@@ -17,10 +17,12 @@ void add_summary(const json &summary, process &p) {
     p.program = summary.at("program").get<std::string>();
     p.has_device = p.has_device || summary.at("device").get<bool>();
     p.left = summary.at("left").get<std::map<std::string, long>>();
+    p.faults.clear();
     for (const json &fault : summary.at("faults")) {
+        // A scenario may have the same fault twice.
         fault_count &count = p.faults[fault.at("fault").get<std::string>()];
-        count.counted += fault.at("counted").get<std::uint64_t>();
-        count.done += fault.at("done").get<std::uint64_t>();
+        count.counted = std::max(count.counted, fault.at("counted").get<std::uint64_t>());
+        count.done += fault.at("done").get<long>();
     }
     for (const json &call : summary.at("calls"))
         p.calls.push_back({.name = call.at("call").get<std::string>(),
@@ -30,13 +32,37 @@ void add_summary(const json &summary, process &p) {
     p.is_complete = true;
 }
 
-event to_event(const json &line) {
-    return {.seconds = line.at("time").get<double>(),
-            .pid = line.at("pid").get<long>(),
-            .program = line.at("program").get<std::string>(),
-            .fault = line.at("fault").get<std::string>(),
-            .text = line.at("text").get<std::string>(),
-            .json = line};
+/// What an event adds to the faults that were made: as the process counts them.
+long count_done(const json &line) {
+    if (line.contains("call") || line.contains("event"))
+        return 1;
+    if (line.contains("completed"))
+        return line.at("completed") == "receive" ? 1 : 0;
+    if (!line.contains("posted") || line.at("posted") == "receive")
+        return 0;
+    return line.contains("not_done") ? -1 : 1;
+}
+
+void add_event(const json &line, process &p, run_log &result) {
+    event added = {.seconds = line.at("time").get<double>(),
+                   .pid = line.at("pid").get<long>(),
+                   .program = line.at("program").get<std::string>(),
+                   .fault = line.at("fault").get<std::string>(),
+                   .text = line.at("text").get<std::string>(),
+                   .place = line.value("place", ""),
+                   .json = line};
+    p.program = added.program;
+    p.faults[added.fault].done += count_done(line);
+    result.events.push_back(std::move(added));
+}
+
+void add_line(const json &line, process &p, run_log &result) {
+    if (line.contains("summary"))
+        add_summary(line.at("summary"), p);
+    else if (line.contains("opened"))
+        p.has_device = line.at("opened").get<bool>();
+    else
+        add_event(line, p, result);
 }
 
 } // namespace
@@ -46,17 +72,35 @@ bool run_log::has_device() const noexcept {
                                           [](const process &p) { return p.has_device; });
 }
 
+bool run_log::has_effect() const noexcept {
+    return std::any_of(processes.begin(), processes.end(), [](const process &p) {
+        return std::any_of(p.faults.begin(), p.faults.end(),
+                           [](const auto &fault) { return fault.second.done > 0; });
+    });
+}
+
+fault_count run_log::sum_of(const std::string &fault) const {
+    fault_count sum;
+    for (const process &p : processes)
+        if (const auto match = p.faults.find(fault); match != p.faults.end()) {
+            sum.counted += match->second.counted;
+            sum.done += match->second.done;
+        }
+    return sum;
+}
+
+std::size_t run_log::num_without_summary() const noexcept {
+    return static_cast<std::size_t>(std::count_if(processes.begin(), processes.end(),
+                                                  [](const process &p) { return !p.is_complete; }));
+}
+
 void read_log(const std::string &text, long pid, run_log &result) {
     process p;
     p.pid = pid;
     std::istringstream lines(text);
     for (std::string line; std::getline(lines, line);) {
         try {
-            const json parsed = json::parse(line);
-            if (parsed.contains("summary"))
-                add_summary(parsed.at("summary"), p);
-            else
-                result.events.push_back(to_event(parsed));
+            add_line(json::parse(line), p, result);
         } catch (const json::exception &) { // cut off, as its process was killed
         }
     }

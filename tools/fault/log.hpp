@@ -17,13 +17,14 @@ struct event {
     double seconds = 0; ///< since the process started
     long pid = 0;
     std::string program, fault, text;
+    std::string place; ///< of a call in a run that records calls: where the program makes it
     nlohmann::ordered_json json;
 };
 
 /// A fault of the scenario.
 struct fault_count {
     std::uint64_t counted = 0; ///< calls or requests that it names
-    std::uint64_t done = 0;    ///< of them
+    long done = 0;             ///< of them: calls and sends that failed, receives polled as failed
 };
 
 struct process {
@@ -31,6 +32,7 @@ struct process {
     std::string program;
     bool has_device = false;
     bool is_complete = false; ///< it wrote its summary at its end
+    /// By their text; of a process without a summary, nothing is counted, and done are the events.
     std::map<std::string, fault_count> faults;
     std::map<std::string, long> left; ///< objects by kind
     struct call {
@@ -45,8 +47,12 @@ struct run_log {
     std::vector<event> events; ///< in the order of their times within a process
 
     [[nodiscard]] bool has_device() const noexcept;
-    /// Something was done.
-    [[nodiscard]] bool has_effect() const noexcept { return !events.empty(); }
+    /// A fault was made.
+    [[nodiscard]] bool has_effect() const noexcept;
+    /// Of all processes.
+    [[nodiscard]] fault_count sum_of(const std::string &fault) const;
+    /// Processes that ended by a signal, or by _exit().
+    [[nodiscard]] std::size_t num_without_summary() const noexcept;
 };
 
 /// Adds the records of a log file; invalid lines are skipped.

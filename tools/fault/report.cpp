@@ -27,22 +27,6 @@ std::string describe(const event &done) {
            indent_lines(done.text, EVENT_INDENT);
 }
 
-/// Of all processes.
-fault_count sum_of(const std::string &fault, const run_log &log) {
-    fault_count sum;
-    for (const process &p : log.processes)
-        if (const auto match = p.faults.find(fault); match != p.faults.end()) {
-            sum.counted += match->second.counted;
-            sum.done += match->second.done;
-        }
-    return sum;
-}
-
-bool has_event(const std::string &fault, const run_log &log) {
-    return std::any_of(log.events.begin(), log.events.end(),
-                       [&](const event &done) { return done.fault == fault; });
-}
-
 std::string describe_left(const std::map<std::string, long> &left) {
     std::string text;
     for (const auto &[kind, count] : left)
@@ -54,7 +38,7 @@ std::string describe_left(const std::map<std::string, long> &left) {
 std::string describe(const trial &tried) {
     std::string result = name_of(tried.result);
     if (tried.result == outcome::FAILS || tried.result == outcome::CRASHES)
-        result += fmt::format(", status {}", tried.status);
+        result += fmt::format(", status {}", tried.status.value_or(0));
     std::string text =
         fmt::format("{:<48} {}\n", make_printable(tried.scenario()), result) +
         indent_lines("in " + tried.program + ": " + shorten_frame(tried.place), TRIAL_INDENT);
@@ -79,10 +63,15 @@ std::string as_text(const run_report &report) {
     if (!text.empty())
         text += "\n";
     for (const std::string &fault : report.faults) {
-        const fault_count sum = sum_of(fault, report.log);
-        if (sum.done == 0 && !has_event(fault, report.log))
+        const fault_count sum = report.log.sum_of(fault);
+        if (sum.done <= 0)
             text += fmt::format("not done: {} (counted: {})\n", make_printable(fault), sum.counted);
     }
+    if (const std::size_t count = report.log.num_without_summary(); count != 0)
+        text +=
+            fmt::format("{} ended without a summary, by a signal or _exit(): nothing of {} is "
+                        "counted\n",
+                        format_count(count, "process", "processes"), count == 1 ? "it" : "them");
     return text + fmt::format("{}, seed {}\n",
                               format_count(report.log.events.size(), "event", "events"),
                               report.seed);
@@ -93,7 +82,7 @@ std::string as_json(const run_report &report, const std::vector<std::string> &co
     for (const event &done : report.log.events)
         events.push_back(done.json);
     for (const std::string &fault : report.faults) {
-        const fault_count sum = sum_of(fault, report.log);
+        const fault_count sum = report.log.sum_of(fault);
         faults.push_back({{"fault", fault}, {"counted", sum.counted}, {"done", sum.done}});
     }
     const json result = {{"command", command},
@@ -127,7 +116,7 @@ std::string as_json(const std::vector<trial> &trials, const std::vector<std::str
                         {"error", tried.error},
                         {"place", tried.place},
                         {"outcome", name_of(tried.result)},
-                        {"status", tried.status},
+                        {"status", tried.status ? json(*tried.status) : json()},
                         {"last_line", tried.last_line},
                         {"left", tried.left}});
     const json result = {{"command", command}, {"status", status}, {"calls", rows}};

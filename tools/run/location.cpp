@@ -119,7 +119,8 @@ std::string make_drivers_variable() {
     return driver + (users.empty() ? "" : ":" + users);
 }
 
-std::string make_observers_variable(const std::vector<std::string> &file_names) {
+std::string make_observers_variable(const std::vector<std::string> &file_names,
+                                    observer_place place) {
     std::string value;
     for (const std::string &name : file_names) {
         const std::string file = plugin_folder() + name;
@@ -127,7 +128,9 @@ std::string make_observers_variable(const std::vector<std::string> &file_names) 
         value += (value.empty() ? "" : ":") + file;
     }
     const std::string users = get_env("COHERDMA_OBSERVERS");
-    return value + (users.empty() ? "" : ":" + users);
+    if (users.empty())
+        return value;
+    return place == observer_place::FIRST ? value + ":" + users : users + ":" + value;
 }
 
 std::string make_preload_variable(const std::string &file_name) {

@@ -46,9 +46,12 @@ std::vector<std::string> lab_command_prefix(const location_options &, const devi
 /// The value of RDMAV_DRIVERS that puts the plugin which attaches observers before the user's.
 /// Throws not_available_error if it does not exist.
 std::string make_drivers_variable();
-/// The value of COHERDMA_OBSERVERS that puts these files, which lie beside that plugin, before the
+/// LAST: after the user's, which then learn of a request before it is changed.
+enum class observer_place : unsigned char { FIRST, LAST };
+/// The value of COHERDMA_OBSERVERS that adds these files, which lie beside that plugin, to the
 /// user's. Throws not_available_error if one cannot be read.
-std::string make_observers_variable(const std::vector<std::string> &file_names);
+std::string make_observers_variable(const std::vector<std::string> &file_names,
+                                    observer_place = observer_place::FIRST);
 /// The same of LD_PRELOAD.
 std::string make_preload_variable(const std::string &file_name);
 

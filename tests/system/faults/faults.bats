@@ -111,6 +111,13 @@ expect_status() {
     [[ $stderr == *'no fault was made'* ]]
 }
 
+@test "asynchronous events come" {
+    run timeout 20 "$tool" fault 'after 300ms event port_err; after 500ms event gid_change; event qp_fatal' -- \
+        timeout 3 ibv_asyncwatch -d "$device"
+    [[ $output == *'event_type IBV_EVENT_PORT_ERR'*'event_type IBV_EVENT_GID_CHANGE'* ]]
+    [[ $output == *"event port_err of $device"*"event gid_change of $device"*"not done: event qp_fatal"* ]]
+}
+
 @test "a fault that is not reached is said" {
     start_server 7174 rping -s -C 3
     run -77 --separate-stderr "$tool" fault '900th send fails fatal' -- rping -c -a "$address" -C 3
@@ -134,6 +141,14 @@ expect_status() {
     run -2 "$tool" fault --file "$BATS_TEST_TMPDIR/scenario" -- true
     [[ $output == *"$BATS_TEST_TMPDIR/scenario:2:5: 'sent' is not understood"* ]]
     run -2 "$tool" fault '1st send fails fatal'
+    printf '1st send fails fatal # \0\n' >"$BATS_TEST_TMPDIR/scenario"
+    run -2 "$tool" fault --file "$BATS_TEST_TMPDIR/scenario" -- true
+    [[ $output == *'has a zero byte'* ]]
+    { echo '1st send fails fatal'; head -c 150000 /dev/zero | tr '\0' '#'; } >"$BATS_TEST_TMPDIR/scenario"
+    run -2 "$tool" fault --file "$BATS_TEST_TMPDIR/scenario" -- true
+    [[ $output == *'may have 100000 bytes'* ]]
+    run -1 "$tool" fault --output /nowhere/report '1st send fails fatal' -- touch "$BATS_TEST_TMPDIR/ran"
+    [[ $output == *'cannot write /nowhere/report'* && ! -e $BATS_TEST_TMPDIR/ran ]]
     run -2 "$tool" fault --fail-each --file "$BATS_TEST_TMPDIR/scenario" -- true
 }
 
@@ -145,13 +160,85 @@ expect_status() {
 
 @test "each call of a program fails once" {
     run -0 "$tool" fault --fail-each --limit 20 -- ibv_devinfo -d "$device"
-    [[ $output == *'1st ibv_open_device fails ENOMEM'*'fails, status'*'1 call: 0 crashes, 0 hangs'* ]]
+    [[ $output == *'1st ibv_open_device fails ENOMEM'*'fails, status'*'calls: 0 crashes, 0 hangs'* ]]
+    run -0 "$tool" fault --fail-each --errors EPERM,EAGAIN --limit 20 -- ibv_devinfo -d "$device"
+    [[ $output == *'1st ibv_open_device fails EPERM'*'1st ibv_open_device fails EAGAIN'* ]]
+    run -2 "$tool" fault --fail-each --errors ENOWAY -- true
     start_server 7174 rping -s -P
     run "$tool" fault --fail-each --limit 5 --json --output "$BATS_TEST_TMPDIR/report" -- rping -c -a "$address" -C 2
+    jq -e '[.calls[].call] | index("rdma_resolve_addr") and index("rdma_resolve_route") and index("rdma_connect")' \
+        "$BATS_TEST_TMPDIR/report"
+    # ibv_post_send() is inlined into the program, whose calls it are.
+    jq -e '[.calls[] | select(.call == "ibv_post_send")] | length > 1' "$BATS_TEST_TMPDIR/report"
+    jq -e '[.calls[].place] | any(contains("verbs.h")) | not' "$BATS_TEST_TMPDIR/report"
     jq -e '[.calls[].call] | index("ibv_create_qp") and index("ibv_reg_mr") and index("rdma_create_id")' \
         "$BATS_TEST_TMPDIR/report"
     jq -e '.calls[] | select(.call == "ibv_create_qp") | .outcome == "fails"' "$BATS_TEST_TMPDIR/report"
     jq -e '.calls[] | select(.call == "ibv_destroy_cq") | .left.CQ == 1' "$BATS_TEST_TMPDIR/report"
+}
+
+@test "a program has its own status 124, and may be killed" {
+    cat >"$BATS_TEST_TMPDIR/program" <<'END'
+#!/bin/bash
+ibv_devinfo -d "$1" >/dev/null && exit 0
+[[ $2 == status ]] && exit 124
+kill -KILL $$
+END
+    chmod +x "$BATS_TEST_TMPDIR/program"
+    run -0 "$tool" fault --fail-each --limit 20 -- "$BATS_TEST_TMPDIR/program" "$device" status
+    [[ $output == *'fails, status 124'*'calls: 0 crashes, 0 hangs'* ]]
+    run -1 "$tool" fault --fail-each --limit 20 -- "$BATS_TEST_TMPDIR/program" "$device" killed
+    [[ $output == *'crashes, status 137'*', 0 hangs'* ]]
+}
+
+@test "a signal ends the runs, and leaves the report of those that were made" {
+    cat >"$BATS_TEST_TMPDIR/program" <<'END'
+#!/bin/bash
+ibv_devinfo -d "$1" >/dev/null && ibv_devinfo -d "$1" >/dev/null && exit 0
+echo $$ >>"$2"
+exec sleep 100
+END
+    chmod +x "$BATS_TEST_TMPDIR/program"
+    local signal
+    for signal in INT TERM; do
+        # As from a terminal: to the process group.
+        setsid env --default-signal=INT "$tool" fault --fail-each --limit 50 -- \
+            "$BATS_TEST_TMPDIR/program" "$device" "$BATS_TEST_TMPDIR/pids.$signal" \
+            >"$BATS_TEST_TMPDIR/report" 2>"$BATS_TEST_TMPDIR/log" 3>&- &
+        wait_until test -s "$BATS_TEST_TMPDIR/pids.$signal"
+        kill -"$signal" -- -$!
+        wait $! && return 1
+        cat "$BATS_TEST_TMPDIR/report" "$BATS_TEST_TMPDIR/log"
+        [[ $(cat "$BATS_TEST_TMPDIR/report") == *'0 calls: 0 crashes'* ]]
+        ! kill -0 "$(cat "$BATS_TEST_TMPDIR/pids.$signal")"
+    done
+}
+
+@test "a receive fails only if a message comes" {
+    start_server 7174 rping -s -C 3
+    run -77 --separate-stderr "$tool" fault '7th receive fails fatal' -- rping -c -a "$address" -C 3
+    [[ $output == *'receive number 7 of QP'*'not done: 7th receive fails fatal (counted: '* ]]
+}
+
+@test "what a process has done is known also if a signal ends it" {
+    cat >"$BATS_TEST_TMPDIR/program.py" <<'END'
+import os
+import pyverbs.device
+context = pyverbs.device.Context(name=os.environ["DEVICE"])
+context.query_device()
+os._exit(0)
+END
+    python3 -c 'import pyverbs.device' 2>/dev/null || skip 'no pyverbs (python3-pyverbs)'
+    DEVICE=$device run -77 --separate-stderr "$tool" fault '1st ibv_reg_mr fails ENOMEM' -- python3 "$BATS_TEST_TMPDIR/program.py"
+    [[ $stderr == *'the command did not come to what they name'* ]]
+    [[ $output == *'1 process ended without a summary'* ]]
+}
+
+@test "the checker does not see what is changed" {
+    start_perftest_server ib_write_bw "${perftest_options[@]}"
+    run "$tool" check -- "$tool" fault '3rd write fails retry_exc' -- ib_write_bw "${perftest_options[@]}" "$address"
+    [[ $output == *'has the status retry_exc'* ]]
+    [[ $output != *local-key* ]]
 }
 
 @test "a crash and a hang are told apart" {
@@ -163,9 +250,9 @@ kill -SEGV $$
 END
     chmod +x "$BATS_TEST_TMPDIR/program"
     run -1 "$tool" fault --fail-each --limit 2 -- "$BATS_TEST_TMPDIR/program" "$device" crashes
-    [[ $output == *'crashes, status 139'*'1 call: 1 crash, 0 hangs'* ]]
+    [[ $output == *'crashes, status 139'*', 0 hangs'* ]]
     run -1 "$tool" fault --fail-each --limit 2 -- "$BATS_TEST_TMPDIR/program" "$device" hangs
-    [[ $output == *'hangs'*'1 call: 0 crashes, 1 hang'* ]]
+    [[ $output == *'1st ibv_open_device fails ENOMEM'*'hangs'*'calls: 0 crashes, '* ]]
     run -1 "$tool" fault --fail-each -- false
     [[ $output == *'without a fault the command ends with status 1'* ]]
 }

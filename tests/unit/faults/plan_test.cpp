@@ -78,6 +78,15 @@ void calls(void **) {
     assert_int_equal(tested.num_counted(1), 3);
 }
 
+void two_failures_of_one_call(void **) {
+    plan tested(parse_scenario("1st ibv_reg_mr fails ENOMEM; each ibv_reg_mr takes 1us; "
+                               "2nd ibv_reg_mr fails EPERM; 1st ibv_reg_mr fails EINVAL"),
+                0);
+    assert_string_equal(call(tested, "ibv_reg_mr").c_str(), "failswaits ");
+    assert_string_equal(call(tested, "ibv_reg_mr").c_str(), "waits fails");
+    assert_string_equal(call(tested, "ibv_reg_mr").c_str(), "waits ");
+}
+
 void after_a_time(void **) {
     plan tested(parse_scenario("after 2s 1st ibv_post_send fails ENOMEM"), 0);
     assert_string_equal(call(tested, "ibv_post_send", NOW + 10s).c_str(), ""); // no device is open
@@ -86,6 +95,13 @@ void after_a_time(void **) {
     assert_string_equal(call(tested, "ibv_post_send", NOW + 1999ms).c_str(), "");
     assert_string_equal(call(tested, "ibv_post_send", NOW + 2s).c_str(), "fails");
     assert_string_equal(call(tested, "ibv_post_send", NOW + 3s).c_str(), "");
+}
+
+void after_less_than_a_millisecond(void **) {
+    plan tested(parse_scenario("after 500us 1st ibv_post_send fails ENOMEM"), 0);
+    tested.start(NOW);
+    assert_string_equal(call(tested, "ibv_post_send", NOW + 499us).c_str(), "");
+    assert_string_equal(call(tested, "ibv_post_send", NOW + 500us).c_str(), "fails");
 }
 
 void many_threads(void **) {
@@ -114,7 +130,9 @@ int main() {
         cmocka_unit_test(a_share_of_all_is_all),
         cmocka_unit_test(two_faults_of_one_request),
         cmocka_unit_test(calls),
+        cmocka_unit_test(two_failures_of_one_call),
         cmocka_unit_test(after_a_time),
+        cmocka_unit_test(after_less_than_a_millisecond),
         cmocka_unit_test(many_threads),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);

@@ -80,6 +80,14 @@ void each_call_can_fail(void **) {
     }
 }
 
+void each_event_has_a_name(void **) {
+    for (const std::string &name : all_event_names()) {
+        const fault parsed = parse_one(("after 3ms event " + name).c_str());
+        assert_true(parsed.effect == action::EVENT && parsed.begin == std::chrono::milliseconds(3));
+        assert_string_equal(name_of_event(parsed.event).c_str(), name.c_str());
+    }
+}
+
 void errors_point_at_the_column(void **) {
     const struct {
         const char *text;
@@ -105,6 +113,9 @@ void errors_point_at_the_column(void **) {
         {.text = "1st ibv_poll_cq takes 5", .line = 1, .column = 23},
         {.text = "1st ibv_poll_cq takes 5000001s", .line = 1, .column = 23},
         {.text = "after 2 each write fails fatal", .line = 1, .column = 7},
+        {.text = "after 2s event", .line = 1, .column = 15},
+        {.text = "event port_lost", .line = 1, .column = 7},
+        {.text = "each event port_err", .line = 1, .column = 6},
         {.text = "1st write fails fatal soon", .line = 1, .column = 23},
         {.text = "1st write fails fatal\n  2nd write faults", .line = 2, .column = 13},
         {.text = "1st write fails fatal; 1st", .line = 1, .column = 27},
@@ -141,6 +152,7 @@ int main() {
         cmocka_unit_test(several_faults),
         cmocka_unit_test(each_status_has_a_name),
         cmocka_unit_test(each_call_can_fail),
+        cmocka_unit_test(each_event_has_a_name),
         cmocka_unit_test(errors_point_at_the_column),
         cmocka_unit_test(the_mark_is_below_the_word),
     };

@@ -9,6 +9,7 @@
 
 #include <csignal>
 #include <cstring>
+#include <optional>
 #include <string>
 
 namespace {
@@ -19,6 +20,9 @@ constexpr const char *EVENT =
     R"({"pid":7,"program":"rping","time":0.5,"fault":"2nd send fails fatal","posted":"send",)"
     R"("number":2,"wr_id":1,"qp_num":17,"text":"send number 2 was posted to fail"})"
     "\n";
+
+constexpr const char *NO_FAULT =
+    R"({"summary":{"program":"rping","device":true,"faults":[],"left":{},"calls":[]}})";
 
 std::string summary(const std::string &left, const std::string &calls = "") {
     return R"({"summary":{"program":"rping","device":true,"faults":[{"fault":)"
@@ -44,6 +48,8 @@ void a_log(void **) {
 void a_log_that_is_cut_off(void **) {
     const run_log log = read(std::string(EVENT) + R"({"summary":{"program":"rpi)");
     assert_true(log.has_effect() && !log.processes[0].is_complete);
+    assert_int_equal(log.num_without_summary(), 1);
+    assert_true(read("{\"opened\":true,\"program\":\"rping\"}\n").has_device());
     assert_false(read("").has_device());
     assert_false(read("null\n[]\n{}\n{\"summary\":3}\n").has_effect());
 }
@@ -54,11 +60,15 @@ void trials_of_the_calls(void **) {
                     R"j({"call":"ibv_reg_mr","place":"main (x.c:9)","first":12,"count":4},)j"
                     R"j({"call":"ibv_reg_mr","place":"main (x.c:3)","first":13,"count":1},)j"
                     R"j({"call":"ibv_of_later","place":"main (x.c:3)","first":1,"count":1})j"));
-    const std::vector<trial> trials = plan_trials(log);
+    const std::vector<trial> trials = plan_trials(log, {});
     assert_int_equal(trials.size(), 2);
     assert_string_equal(trials[0].scenario().c_str(), "1st ibv_reg_mr fails ENOMEM");
     assert_string_equal(trials[1].scenario().c_str(), "12th ibv_reg_mr fails ENOMEM");
     assert_string_equal(trials[1].program.c_str(), "rping");
+    const std::vector<trial> with_errors = plan_trials(log, {"EINTR", "EPERM"});
+    assert_int_equal(with_errors.size(), 4);
+    assert_string_equal(with_errors[1].scenario().c_str(), "1st ibv_reg_mr fails EPERM");
+    assert_string_equal(with_errors[2].scenario().c_str(), "12th ibv_reg_mr fails EINTR");
 }
 
 void ordinals(void **) {
@@ -82,10 +92,36 @@ void ordinals(void **) {
     }
 }
 
-/// What comes of a run that ends with this status.
-trial classify_status(int status, const std::string &log) {
+std::string event_of(const std::string &members) {
+    return R"({"pid":7,"program":"rping","time":0.5,"fault":"1st receive fails fatal","text":"",)" +
+           members + "}\n";
+}
+
+void what_counts_as_made(void **) {
+    const std::string receive = event_of(R"("posted":"receive")"),
+                      send = event_of(R"("posted":"send")");
+    assert_false(read(receive).has_effect()); // no message came
+    assert_true(read(receive + event_of(R"("completed":"receive")")).has_effect());
+    assert_false(
+        read(receive + event_of(R"("posted":"receive","not_done":"flushed")")).has_effect());
+    assert_true(read(send).has_effect());
+    assert_int_equal(
+        read(send + event_of(R"("completed":"send")")).sum_of("1st receive fails fatal").done, 1);
+    assert_false(read(send + event_of(R"("posted":"send","not_done":"refused")")).has_effect());
+}
+
+void a_fault_twice(void **) {
+    const run_log log = read(
+        R"({"summary":{"program":"p","device":true,"faults":[{"fault":"f","counted":3,"done":1},)"
+        R"({"fault":"f","counted":3,"done":0}],"left":{},"calls":[]}})");
+    assert_int_equal(log.sum_of("f").counted, 3);
+    assert_int_equal(log.sum_of("f").done, 1);
+}
+
+/// What comes of a run that ends with this status; no value: that does not end.
+trial classify_status(std::optional<int> status, const std::string &log) {
     trial tried;
-    classify(tried, status, read(log), 0, read(summary(R"("MR":1)")));
+    classify(tried, status, read(log), read(summary(R"("MR":1)")));
     return tried;
 }
 
@@ -93,13 +129,19 @@ void outcomes(void **) {
     const std::string log = EVENT + summary(R"("MR":1)");
     assert_true(classify_status(0, log).result == outcome::GOES_ON);
     assert_true(classify_status(3, log).result == outcome::FAILS);
-    assert_true(classify_status(0, summary("")).result == outcome::NOT_MADE);
-    assert_true(classify_status(TIMEOUT_STATUS, log).result == outcome::HANGS);
-    assert_true(classify_status(128 + SIGKILL, log).result == outcome::HANGS);
-    assert_true(classify_status(128 + SIGSEGV, log).result == outcome::CRASHES);
-    assert_true(classify_status(128 + SIGABRT, log).is_bad());
-    assert_true(classify_status(128 + SIGTERM, log).result == outcome::FAILS);
+    assert_true(classify_status(0, NO_FAULT).result == outcome::NOT_MADE);
+    assert_true(classify_status({}, log).result == outcome::HANGS);
+    assert_true(classify_status(124, log).result == outcome::FAILS); // as that of timeout(1)
+    assert_true(classify_status(255, log).result == outcome::FAILS);
+    for (const int signal : {SIGSEGV, SIGABRT, SIGKILL, SIGPIPE})
+        assert_true(classify_status(128 + signal, log).result == outcome::CRASHES);
+    assert_true(classify_status({}, log).is_bad() && classify_status(128 + SIGBUS, log).is_bad());
     assert_true(classify_status(3, log).left.empty());
+}
+
+void the_place_of_the_call(void **) {
+    const std::string call = event_of(R"j("call":"ibv_reg_mr","place":"main (x.c:9)")j");
+    assert_string_equal(classify_status(3, call).place.c_str(), "main (x.c:9)");
 }
 
 void objects_that_are_left(void **) {
@@ -131,9 +173,12 @@ int main() {
     const CMUnitTest tests[] = {
         cmocka_unit_test(a_log),
         cmocka_unit_test(a_log_that_is_cut_off),
+        cmocka_unit_test(what_counts_as_made),
+        cmocka_unit_test(a_fault_twice),
         cmocka_unit_test(trials_of_the_calls),
         cmocka_unit_test(ordinals),
         cmocka_unit_test(outcomes),
+        cmocka_unit_test(the_place_of_the_call),
         cmocka_unit_test(objects_that_are_left),
         cmocka_unit_test(a_report),
     };
