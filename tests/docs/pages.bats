@@ -65,6 +65,27 @@ registered_tests() {
     done
 }
 
+# scenarios: the examples of the pages on faults, one in each line.
+scenarios() {
+    sed -n 's/^| `\([^`]*\)` | .*/\1/p' docs/faults.md
+    sed -n '/^\.SS Examples/,/^\.EE/{/^\./!p}' man/coherdma/coherdma-fault.1
+}
+
+@test "scenarios of the pages are understood, and have each word of the language" {
+    [[ -x $BUILD/tools/coherdma ]] || skip 'it is not built'
+    mapfile -t examples < <(scenarios)
+    ((${#examples[@]} > 15))
+    for example in "${examples[@]}"; do
+        # 2: it is not understood. Without a device, or without a fault, 77.
+        run "$BUILD/tools/coherdma" fault --here "$example" -- true
+        ((status == 77)) || { echo "$example: $output" && return 1; }
+    done
+    for word in after each every 3rd 100th % of fails fail takes event us ms s '#' ';' \
+        send write read atomic receive request; do
+        scenarios | grep -qF -- "$word" || { echo "no example has $word" && return 1; }
+    done
+}
+
 @test "support.md: each cell is run, emulator or not seen, and each test exists" {
     registered_tests | cut -d ' ' -f 1 >"$BATS_TEST_TMPDIR/tests"
     /usr/bin/python3 - docs/support.md "$BATS_TEST_TMPDIR/tests" <<'END'
