@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <deque>
 #include <fcntl.h>
+#include <optional>
 #include <poll.h>
 #include <rdma/ib_user_verbs.h>
 #include <sys/eventfd.h>
@@ -83,25 +85,34 @@ std::optional<object_kind> kind_of(ibv_event_type type) noexcept {
     }
 }
 
-/// libibverbs destroys an object when as many events of it are acknowledged as the kernel has
-/// reported: the kernel does not know of this one, which the program will acknowledge.
-void count_unreported(const interposer::object &info) noexcept {
+/// libibverbs destroys an object when the program has acknowledged as many events of it as the
+/// kernel has reported. Of one that the kernel does not know, which the program will acknowledge, 1
+/// is subtracted; of one that the kernel has reported, and the program will not get, 1 is added.
+void adjust_acknowledged(const interposer::object &info, std::uint32_t change) noexcept {
     void *const handle = const_cast<void *>(info.handle);
-    const auto subtract = [](pthread_mutex_t &mutex, std::uint32_t &completed) {
+    const auto adjust = [=](pthread_mutex_t &mutex, std::uint32_t &completed) {
         pthread_mutex_lock(&mutex);
-        --completed;
+        completed += change; // modulo 2^32
         pthread_mutex_unlock(&mutex);
     };
     if (info.kind == object_kind::QP) {
         auto &qp = *static_cast<ibv_qp *>(handle);
-        subtract(qp.mutex, qp.events_completed);
+        adjust(qp.mutex, qp.events_completed);
     } else if (info.kind == object_kind::CQ) {
         auto &cq = *static_cast<ibv_cq *>(handle);
-        subtract(cq.mutex, cq.async_events_completed);
+        adjust(cq.mutex, cq.async_events_completed);
     } else if (info.kind == object_kind::SRQ) {
         auto &srq = *static_cast<ibv_srq *>(handle);
-        subtract(srq.mutex, srq.events_completed);
+        adjust(srq.mutex, srq.events_completed);
     }
+}
+
+bool is_followed(object_kind kind) noexcept {
+    return kind == object_kind::QP || kind == object_kind::CQ || kind == object_kind::SRQ;
+}
+
+std::uint64_t element_of(const interposer::object &info) noexcept {
+    return reinterpret_cast<std::uintptr_t>(info.handle);
 }
 
 } // namespace
@@ -114,67 +125,111 @@ class async_events::forwarder {
         : owner_(owner)
         , context_(context)
         , events_(std::move(events))
-        , device_(fcntl(context.async_fd, F_DUPFD_CLOEXEC, 0))
-        , stop_(eventfd(0, EFD_CLOEXEC)) {
+        , device_fd_(context.async_fd)
+        , device_flags_(fcntl(device_fd_, F_GETFL))
+        , wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
         std::sort(events_.begin(), events_.end(),
                   [](const due_event &a, const due_event &b) { return a.time < b.time; });
-        require(fcntl(device_.get(), F_SETFL, O_NONBLOCK) == 0);
-        // The same number: the program may know it already, and libibverbs closes it.
-        require(dup3(sockets_[0].get(), context.async_fd, O_CLOEXEC) != -1);
+        require(device_flags_ != -1 && fcntl(sockets_[0].get(), F_SETFL, device_flags_) == 0);
         const reports::blocked_signals blocker;
         thread_ = std::thread([this] { run(); });
+        fcntl(device_fd_, F_SETFL, device_flags_ | O_NONBLOCK); // only the thread reads it now
+        set_async_fd(sockets_[0].get());
     }
     ~forwarder() {
-        eventfd_write(stop_.get(), 1);
+        {
+            const std::lock_guard guard(mutex_);
+            is_stopped_ = true;
+            wake();
+        }
         thread_.join();
     }
     forwarder(const forwarder &) = delete;
     forwarder &operator=(const forwarder &) = delete;
 
-    /// The program will not read the events of this object.
-    void discard(std::uint64_t element) {
+    /// The context has its file again.
+    void restore() {
+        set_async_fd(device_fd_);
+        fcntl(device_fd_, F_SETFL, device_flags_);
+    }
+
+    void begin_create() {
         const std::lock_guard guard(mutex_);
+        if (num_creating_++ == 0)
+            set_async_fd(device_fd_);
+    }
+    void end_create() {
+        const std::lock_guard guard(mutex_);
+        if (--num_creating_ == 0)
+            set_async_fd(sockets_[0].get());
+    }
+
+    void add(const descriptor &event) {
+        const std::lock_guard guard(mutex_);
+        pending_.push_back(event);
+        wake();
+    }
+
+    /// The object is about to be destroyed. The program does not get its events; they count as
+    /// acknowledged. Until end_destroy(), none is taken from the kernel, which drops them.
+    void begin_destroy(const interposer::object &info) {
+        const std::lock_guard guard(mutex_);
+        ++num_destroying_;
         std::deque<descriptor> unread;
         descriptor read = {};
         while (recv(sockets_[0].get(), &read, sizeof read, MSG_DONTWAIT) == sizeof read)
             unread.push_back(read);
         pending_.insert(pending_.begin(), unread.begin(), unread.end());
-        std::erase_if(pending_, [&](const descriptor &each) {
-            return each.element == element &&
-                   kind_of(static_cast<ibv_event_type>(each.event_type)).has_value();
+        const std::size_t num_discarded = std::erase_if(pending_, [&](const descriptor &each) {
+            return each.element == element_of(info) &&
+                   kind_of(static_cast<ibv_event_type>(each.event_type)) == info.kind;
         });
+        adjust_acknowledged(info, static_cast<std::uint32_t>(num_discarded));
         send_pending();
+    }
+    void end_destroy() {
+        const std::lock_guard guard(mutex_);
+        --num_destroying_;
+        wake();
     }
 
   private:
+    /// The program may read it at the same time.
+    void set_async_fd(int fd) {
+        std::atomic_ref<int>(context_.async_fd).store(fd, std::memory_order_relaxed);
+    }
+
     void run() {
-        std::array<pollfd, 3> fds = {{{.fd = stop_.get(), .events = POLLIN, .revents = 0},
-                                      {.fd = device_.get(), .events = POLLIN, .revents = 0},
+        std::array<pollfd, 3> fds = {{{.fd = wake_.get(), .events = POLLIN, .revents = 0},
+                                      {.fd = device_fd_, .events = 0, .revents = 0},
                                       {.fd = sockets_[1].get(), .events = 0, .revents = 0}}};
-        auto &[stop, device, program] = fds;
-        do {
+        auto &[wake, device, program] = fds;
+        for (;;) {
             add_due_events();
             {
                 const std::lock_guard guard(mutex_);
+                if (is_stopped_)
+                    return;
                 send_pending();
                 program.events = pending_.empty() ? short{0} : short{POLLOUT};
+                device.fd = has_device_ && num_destroying_ == 0 ? device_fd_ : -1;
+                device.events = POLLIN;
             }
             poll(fds.data(), fds.size(), time_to_next_event());
-            if (device.revents != 0 && !read_device())
-                device.fd = -1; // it has no more
-        } while (stop.revents == 0);
+            eventfd_t count = 0;
+            eventfd_read(wake_.get(), &count);
+            if (device.revents != 0)
+                read_device();
+        }
     }
+
+    void wake() const noexcept { eventfd_write(wake_.get(), 1); }
 
     void add_due_events() {
         while (!events_.empty() && events_.front().time <= std::chrono::steady_clock::now()) {
             const due_event due = std::move(events_.front());
             events_.erase(events_.begin());
-            const std::optional<std::uint64_t> element = owner_.find_element(&context_, due.type);
-            due.report(element.has_value());
-            if (element)
-                add({.element = *element,
-                     .event_type = static_cast<std::uint32_t>(due.type),
-                     .reserved = 0});
+            due.report(owner_.add_event(*this, &context_, due.type));
         }
     }
 
@@ -189,18 +244,16 @@ class async_events::forwarder {
         return static_cast<int>(std::clamp(time, milliseconds{0}, MAX_TIME).count());
     }
 
-    /// False: it has no more events.
-    bool read_device() {
-        descriptor event = {};
-        const ssize_t size = read(device_.get(), &event, sizeof event);
-        if (size == sizeof event)
-            add(event);
-        return size == sizeof event || (size == -1 && (errno == EAGAIN || errno == EINTR));
-    }
-
-    void add(const descriptor &event) {
+    void read_device() {
         const std::lock_guard guard(mutex_);
-        pending_.push_back(event);
+        if (num_destroying_ != 0)
+            return;
+        descriptor event = {};
+        const ssize_t size = read(device_fd_, &event, sizeof event);
+        if (size == sizeof event)
+            pending_.push_back(event);
+        else if (size != -1 || (errno != EAGAIN && errno != EINTR))
+            has_device_ = false; // it is gone
     }
 
     /// What there is room for. The caller has the mutex.
@@ -211,12 +264,15 @@ class async_events::forwarder {
     }
 
     async_events &owner_;
-    const ibv_context &context_;
+    ibv_context &context_;
     std::vector<due_event> events_; ///< by time; of the thread
-    const owned_fd device_, stop_;
+    const int device_fd_, device_flags_;
+    const owned_fd wake_;
     const std::array<owned_fd, 2> sockets_ = make_socket_pair();
-    std::mutex mutex_; ///< protects the following
+    std::mutex mutex_; ///< protects the following; taken after the owner's
     std::deque<descriptor> pending_;
+    unsigned num_creating_ = 0, num_destroying_ = 0;
+    bool has_device_ = true, is_stopped_ = false;
     std::thread thread_;
 };
 
@@ -224,10 +280,12 @@ async_events::async_events() = default;
 async_events::~async_events() = default;
 
 int async_events::add_context(ibv_context &context, std::vector<due_event> events) {
+    std::unique_ptr<forwarder> earlier; // its thread may wait for the mutex
+    const std::lock_guard guard(mutex_);
+    std::unique_ptr<forwarder> &added = forwarders_[&context];
+    earlier = std::move(added);
     try {
-        auto added = std::make_unique<forwarder>(*this, context, std::move(events));
-        const std::lock_guard guard(mutex_);
-        forwarders_[&context].swap(added); // another's end waits for its thread, without the mutex
+        added = std::make_unique<forwarder>(*this, context, std::move(events));
         return 0;
     } catch (const std::system_error &error) {
         return error.code().value();
@@ -239,57 +297,77 @@ void async_events::remove_context(const ibv_context *context) {
     const std::lock_guard guard(mutex_);
     if (const auto match = forwarders_.find(context); match != forwarders_.end()) {
         removed = std::move(match->second);
+        if (removed != nullptr)
+            removed->restore();
         forwarders_.erase(match);
     }
+    std::erase_if(objects_, [=](const interposer::object &each) {
+        return each.context == context; // the program has not destroyed it
+    });
+}
+
+async_events::forwarder *async_events::find_forwarder(const ibv_context *context) {
+    const auto match = forwarders_.find(context);
+    return match != forwarders_.end() ? match->second.get() : nullptr;
+}
+
+void async_events::begin_create(const ibv_context *context) {
+    const std::lock_guard guard(mutex_);
+    if (forwarder *const events = find_forwarder(context))
+        events->begin_create();
+}
+
+void async_events::end_create(const ibv_context *context) {
+    const std::lock_guard guard(mutex_);
+    if (forwarder *const events = find_forwarder(context))
+        events->end_create();
 }
 
 void async_events::add_object(const interposer::object &info) {
-    if (info.kind != object_kind::QP && info.kind != object_kind::CQ &&
-        info.kind != object_kind::SRQ)
+    const std::lock_guard guard(mutex_);
+    if (is_followed(info.kind))
+        objects_.push_back(info);
+}
+
+void async_events::begin_destroy(const interposer::object &info) {
+    if (!is_followed(info.kind))
         return;
     const std::lock_guard guard(mutex_);
-    objects_.push_back({.info = info, .num_unread = 0});
+    std::erase_if(objects_, [&](const interposer::object &each) {
+        return each.number == info.number; // another object may have its handle soon
+    });
+    if (forwarder *const events = find_forwarder(info.context))
+        events->begin_destroy(info);
 }
 
-void async_events::remove_object(const interposer::object &info) {
-    const std::lock_guard guard(mutex_);
-    const auto match = find_object(info.handle);
-    if (match == objects_.end())
+void async_events::end_destroy(const interposer::object &info, bool is_destroyed) {
+    if (!is_followed(info.kind))
         return;
-    const auto events = forwarders_.find(info.context);
-    if (match->num_unread != 0 && events != forwarders_.end())
-        events->second->discard(reinterpret_cast<std::uintptr_t>(info.handle));
-    objects_.erase(match);
-}
-
-void async_events::note_read(const interposer::object &info) {
     const std::lock_guard guard(mutex_);
-    const auto match = find_object(info.handle);
-    if (match == objects_.end() || match->num_unread == 0)
-        return;
-    --match->num_unread;
-    count_unreported(match->info);
+    if (!is_destroyed)
+        objects_.push_back(info);
+    if (forwarder *const events = find_forwarder(info.context))
+        events->end_destroy();
 }
 
-std::vector<async_events::added_object>::iterator async_events::find_object(const void *handle) {
-    return std::find_if(objects_.begin(), objects_.end(),
-                        [=](const added_object &each) { return each.info.handle == handle; });
-}
-
-std::optional<std::uint64_t> async_events::find_element(const ibv_context *context,
-                                                        ibv_event_type type) {
+bool async_events::add_event(forwarder &target, const ibv_context *context, ibv_event_type type) {
     const std::optional<object_kind> kind = kind_of(type);
-    if (!kind)
-        return FIRST_PORT;
-    const std::lock_guard guard(mutex_);
-    const auto match =
-        std::find_if(objects_.rbegin(), objects_.rend(), [&](const added_object &each) {
-            return each.info.kind == *kind && each.info.context == context;
-        });
-    if (match == objects_.rend())
-        return std::nullopt;
-    ++match->num_unread;
-    return reinterpret_cast<std::uintptr_t>(match->info.handle);
+    descriptor event = {
+        .element = FIRST_PORT, .event_type = static_cast<std::uint32_t>(type), .reserved = 0};
+    const std::lock_guard guard(mutex_); // the object exists until then
+    if (kind) {
+        const auto match =
+            std::find_if(objects_.rbegin(), objects_.rend(), [&](const interposer::object &each) {
+                return each.kind == *kind && each.context == context;
+            });
+        if (match == objects_.rend())
+            return false;
+        event.element = element_of(*match);
+        constexpr std::uint32_t MINUS_ONE = ~std::uint32_t{0};
+        adjust_acknowledged(*match, MINUS_ONE);
+    }
+    target.add(event);
+    return true;
 }
 
 } // namespace coherdma::faults

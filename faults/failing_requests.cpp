@@ -110,6 +110,12 @@ failing_requests::complete_send(queue &source, const interposer::request &comple
         source.failing.reset();
         return result::SUCCEEDED;
     }
+    if (wc.status == IBV_WC_WR_FLUSH_ERR && source.is_moved_to_error && !failing.has_failed) {
+        if (completed.number != failing.number)
+            return result::NOTHING;
+        source.failing.reset();
+        return result::FLUSHED;
+    }
     const bool is_first = !std::exchange(failing.has_failed, true);
     wc.status = is_first ? static_cast<ibv_wc_status>(failing.cause->error) : IBV_WC_WR_FLUSH_ERR;
     return is_first ? result::FAILED : result::NOTHING;
@@ -162,7 +168,8 @@ void failing_requests::forget(const void *handle) {
     const std::lock_guard guard(mutex_);
     const std::uint64_t last = last_posted_.load(std::memory_order_relaxed);
     for (const bool is_receive : {IS_RECEIVE, !IS_RECEIVE})
-        queues_[{handle, is_receive}] = {.last_before = last, .has_error = false, .failing = {}};
+        queues_[{handle, is_receive}] = {
+            .last_before = last, .has_error = false, .is_moved_to_error = false, .failing = {}};
     srqs_.erase(handle);
 }
 
@@ -174,6 +181,7 @@ void failing_requests::note_error(const void *qp) {
 void failing_requests::note_error_state(const void *qp) {
     const std::lock_guard guard(mutex_);
     note_error(qp);
+    queues_[{qp, !IS_RECEIVE}].is_moved_to_error = true;
 }
 
 void failing_requests::restart(const void *qp) {

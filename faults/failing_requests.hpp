@@ -48,7 +48,7 @@ class failing_requests {
     /// nullptr.
     const fault *cancel(const interposer::request &);
 
-    /// The QP or SRQ is destroyed or reset.
+    /// The QP or SRQ is new, or reset.
     void forget(const void *handle);
     /// The program has moved the QP to the error state.
     void note_error_state(const void *qp);
@@ -66,7 +66,8 @@ class failing_requests {
         /// Requests up to this number are of a time before its reset, or of another queue that had
         /// the handle.
         std::uint64_t last_before = 0;
-        bool has_error = false; ///< it flushes what is posted
+        bool has_error = false;         ///< it flushes what is posted
+        bool is_moved_to_error = false; ///< by the program: a flush has no other reason
         std::optional<failing_request> failing;
     };
 
@@ -80,7 +81,7 @@ class failing_requests {
 
     std::atomic<std::uint64_t> last_posted_ = 0; ///< the highest number of a request
     std::mutex mutex_;                           ///< protects the following
-    std::map<queue_key, queue> queues_;          ///< those that had a fault or an error, or ended
+    std::map<queue_key, queue> queues_;          ///< those that had a fault or an error, or are new
     std::set<const void *> srqs_;
     /// That devices have; kept: a driver may still read them when the program resets the QP, and
     /// another observer may hold the request back.

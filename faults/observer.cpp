@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <new>
+#include <string>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -88,7 +89,7 @@ void note_cancelled(const request &cancelled, const char *reason) {
 
 /// The context has the events of the scenario.
 void add_events(process_faults &process, ibv_context &context, plan::time_point now) {
-    const char *const device = ibv_get_device_name(context.device);
+    const std::string device = ibv_get_device_name(context.device);
     const std::vector<plan::event> planned = process.schedule.list_events(now);
     std::vector<async_events::due_event> due;
     for (const plan::event &each : planned)
@@ -97,13 +98,13 @@ void add_events(process_faults &process, ibv_context &context, plan::time_point 
                        .report = [&process, device, cause = each.cause](bool is_delivered) {
                            if (!is_delivered)
                                return process.log.note_failed_event(
-                                   *cause, device, "the program has no object of its kind");
+                                   *cause, device.c_str(), "the program has no object of its kind");
                            process.schedule.count_event(*cause);
-                           process.log.note_event(*cause, device);
+                           process.log.note_event(*cause, device.c_str());
                        }});
     if (const int error = process.events.add_context(context, std::move(due)); error != 0)
         for (const plan::event &each : planned)
-            process.log.note_failed_event(*each.cause, device,
+            process.log.note_failed_event(*each.cause, device.c_str(),
                                           std::generic_category().message(error));
 }
 
@@ -141,9 +142,24 @@ class fault_observer final : public observer {
         return true;
     }
 
+    void before_create_queue(ibv_context &context) override {
+        with_process([&](process_faults &process) {
+            if (process.has_events)
+                process.events.begin_create(&context);
+        });
+    }
+    void after_create_queue(ibv_context &context) override {
+        with_process([&](process_faults &process) {
+            if (process.has_events)
+                process.events.end_create(&context);
+        });
+    }
     void on_create(const object &created) override {
         with_process([&](process_faults &process) {
             process.log.add_object(created.kind);
+            // Not at the end of another one: this one may have its handle before that is noted.
+            if (created.kind == object_kind::QP || created.kind == object_kind::SRQ)
+                process.requests.forget(created.handle);
             if (created.kind == object_kind::SRQ)
                 process.requests.add_srq(created.handle);
             if (process.has_events)
@@ -152,28 +168,18 @@ class fault_observer final : public observer {
     }
     void before_destroy(const object &ending) override {
         with_process([&](process_faults &process) {
-            if (process.has_events)
-                process.events.remove_object(ending);
-        });
-    }
-    void on_async_event(const object &owner) override {
-        with_process([&](process_faults &process) {
-            if (process.has_events)
-                process.events.note_read(owner);
+            if (process.has_events && ending.kind == object_kind::CONTEXT)
+                process.events.remove_context(static_cast<const ibv_context *>(ending.handle));
+            else if (process.has_events)
+                process.events.begin_destroy(ending);
         });
     }
     void on_destroy(const object &ended, int error) override {
         with_process([&](process_faults &process) {
-            if (error != 0) {
-                if (process.has_events)
-                    process.events.add_object(ended);
-                return;
-            }
-            process.log.remove_object(ended.kind);
-            if (process.has_events && ended.kind == object_kind::CONTEXT)
-                process.events.remove_context(static_cast<const ibv_context *>(ended.handle));
-            if (ended.kind == object_kind::QP || ended.kind == object_kind::SRQ)
-                process.requests.forget(ended.handle);
+            if (process.has_events)
+                process.events.end_destroy(ended, error == 0);
+            if (error == 0)
+                process.log.remove_object(ended.kind);
         });
     }
     void on_modify_qp(ibv_qp &qp, const ibv_qp_attr &attr, int mask) override {
@@ -229,7 +235,7 @@ class fault_observer final : public observer {
 } // namespace coherdma::faults
 
 extern "C" [[gnu::visibility("default")]] coherdma::interposer::observer *
-coherdma_make_observer_7() {
+coherdma_make_observer_8() {
     using namespace coherdma::faults;
     const settings config = read_settings();
     if (!config.problem.empty()) {

@@ -79,6 +79,8 @@ libibverbs_functions find_functions() noexcept {
     symbols.find(functions.create_ah_from_wc, "ibv_create_ah_from_wc", "IBVERBS_1.1");
     symbols.find(functions.destroy_ah, "ibv_destroy_ah", "IBVERBS_1.1");
     symbols.find(functions.query_device, "ibv_query_device", "IBVERBS_1.1");
+    symbols.find(functions.query_port, "ibv_query_port", "IBVERBS_1.1");
+    symbols.find(functions.query_gid_ex, "_ibv_query_gid_ex", "IBVERBS_1.11");
     symbols.find(functions.query_gid, "ibv_query_gid", "IBVERBS_1.1");
     symbols.find(functions.query_pkey, "ibv_query_pkey", "IBVERBS_1.1");
     symbols.find(functions.query_srq, "ibv_query_srq", "IBVERBS_1.1");

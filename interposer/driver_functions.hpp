@@ -81,6 +81,9 @@ struct libibverbs_functions {
     ibv_ah *(*create_ah_from_wc)(ibv_pd *, ibv_wc *, ibv_grh *, std::uint8_t);
     int (*destroy_ah)(ibv_ah *);
     int (*query_device)(ibv_context *, ibv_device_attr *);
+    int (*query_port)(ibv_context *, std::uint8_t, _compat_ibv_port_attr *);
+    int (*query_gid_ex)(ibv_context *, std::uint32_t, std::uint32_t, ibv_gid_entry *, std::uint32_t,
+                        std::size_t);
     int (*query_gid)(ibv_context *, std::uint8_t, int, ibv_gid *);
     int (*query_pkey)(ibv_context *, std::uint8_t, int, std::uint16_t *);
     int (*query_srq)(ibv_srq *, ibv_srq_attr *);

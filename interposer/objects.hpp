@@ -31,6 +31,7 @@ struct extended_functions {
     decltype(verbs_context::create_srq_ex) create_srq_ex = nullptr;
     decltype(verbs_context::create_qp_ex) create_qp_ex = nullptr;
     decltype(verbs_context::open_qp) open_qp = nullptr;
+    decltype(verbs_context::create_wq) create_wq = nullptr;
     decltype(verbs_context::query_device_ex) query_device_ex = nullptr;
     decltype(verbs_context::query_port) query_port = nullptr;
 };

@@ -109,6 +109,11 @@ class observer {
     /// the program's call fails with that.
     virtual bool on_open(ibv_context &, int &error) = 0;
 
+    /// The program's call that creates a CQ, SRQ, QP or WQ begins, or has ended. Meanwhile the
+    /// driver gives the kernel the context's async_fd: an observer that has replaced that for the
+    /// program sets it back. Not of queues that a function of a driver creates.
+    virtual void before_create_queue(ibv_context &) {}
+    virtual void after_create_queue(ibv_context &) {}
     virtual void on_create(const object &) {}
     /// The program's call that ends the object begins.
     virtual void before_destroy(const object &) {}
@@ -208,6 +213,6 @@ class observer {
 /// header. nullptr: nothing is to be observed. The module's soname is its file's name: a copy of a
 /// module that is loaded is not loaded.
 using make_observer_function = observer *();
-inline constexpr const char *MAKE_OBSERVER_NAME = "coherdma_make_observer_7";
+inline constexpr const char *MAKE_OBSERVER_NAME = "coherdma_make_observer_8";
 
 } // namespace coherdma::interposer

@@ -60,6 +60,18 @@ int ibv_query_device(ibv_context *context, ibv_device_attr *attr) {
     return call_function("ibv_query_device", libibverbs().query_device, context, attr);
 }
 
+/// Of programs that do not call it by the inline function of its name, which uses the context's.
+int ibv_query_port(ibv_context *context, std::uint8_t port, _compat_ibv_port_attr *attr) {
+    return call_function("ibv_query_port", libibverbs().query_port, context, port, attr);
+}
+
+/// That of ibv_query_gid_ex().
+int _ibv_query_gid_ex(ibv_context *context, std::uint32_t port, std::uint32_t index,
+                      ibv_gid_entry *entry, std::uint32_t flags, std::size_t entry_size) {
+    return call_function("ibv_query_gid", libibverbs().query_gid_ex, context, port, index, entry,
+                         flags, entry_size);
+}
+
 int ibv_query_gid(ibv_context *context, std::uint8_t port, int index, ibv_gid *gid) {
     return call_function_with_errno("ibv_query_gid", libibverbs().query_gid, context, port, index,
                                     gid);

@@ -41,6 +41,38 @@ void add(handle_table<record> &table, std::unique_ptr<record> added, function ho
     notify(known, &observer::on_create, std::as_const(known.info));
 }
 
+/// While the driver creates a queue. Also for observers that create one.
+class queue_creation {
+  public:
+    explicit queue_creation(ibv_context *context) noexcept
+        : record_(tables().contexts.find(context))
+        , context_(*context) {
+        if (has_observers())
+            notify(*record_, &observer::before_create_queue, context_);
+    }
+    ~queue_creation() {
+        if (has_observers())
+            notify(*record_, &observer::after_create_queue, context_);
+    }
+    queue_creation(const queue_creation &) = delete;
+    queue_creation &operator=(const queue_creation &) = delete;
+
+  private:
+    [[nodiscard]] bool has_observers() const noexcept {
+        return record_ != nullptr && !record_->observers.empty();
+    }
+
+    const context_record *const record_;
+    ibv_context &context_;
+};
+
+/// Calls create(), which creates a queue.
+template <class function>
+auto create_queue(ibv_context *context, function create) {
+    const queue_creation creation(context);
+    return create();
+}
+
 constexpr auto NO_HOOK = [](const object_record &) {
 };
 
@@ -62,7 +94,8 @@ ibv_cq_ex *create_cq_ex(ibv_context *context, ibv_cq_init_attr_ex *attr) {
         return fail_with(error);
     const std::uint64_t wc_flags = attr->wc_flags; // the call may change attr
     const bool is_single = is_cq_single_threaded(*attr);
-    ibv_cq_ex *const cq = context_of(context).driver_ex.create_cq_ex(context, attr);
+    ibv_cq_ex *const cq = create_queue(
+        context, [=] { return context_of(context).driver_ex.create_cq_ex(context, attr); });
     if (auto record = make_record<cq_record>(object_kind::CQ, cq, context)) {
         record->info.is_single_threaded = is_single;
         add(tables().cqs, std::move(record), [=](cq_record &known) {
@@ -85,7 +118,9 @@ ibv_srq *added_srq(ibv_srq *srq, ibv_context *context) {
 ibv_srq *create_srq_ex(ibv_context *context, ibv_srq_init_attr_ex *attr) {
     if (const int error = failure_of("ibv_create_srq"))
         return fail_with(error);
-    return added_srq(context_of(context).driver_ex.create_srq_ex(context, attr), context);
+    ibv_srq *const srq = create_queue(
+        context, [=] { return context_of(context).driver_ex.create_srq_ex(context, attr); });
+    return added_srq(srq, context);
 }
 
 /// 0: the CQ was not created by a function that the interposer has (efadv_create_cq()), and nothing
@@ -156,7 +191,8 @@ ibv_qp *create_qp_ex(ibv_context *context, ibv_qp_init_attr_ex *attr) {
     const bool is_sig_all = attr->sq_sig_all != 0;
     const std::uint64_t send_ops_flags =
         (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0 ? attr->send_ops_flags : 0;
-    ibv_qp *const qp = context_of(context).driver_ex.create_qp_ex(context, attr);
+    ibv_qp *const qp = create_queue(
+        context, [=] { return context_of(context).driver_ex.create_qp_ex(context, attr); });
     return added_qp(qp, context, is_sig_all, send_ops_flags, &attr->cap);
 }
 
@@ -165,6 +201,11 @@ ibv_qp *open_qp(ibv_context *context, ibv_qp_open_attr *attr) {
         return fail_with(error);
     return added_qp(context_of(context).driver_ex.open_qp(context, attr), context, false, 0,
                     nullptr);
+}
+
+ibv_wq *create_wq(ibv_context *context, ibv_wq_init_attr *attr) {
+    return create_queue(context,
+                        [=] { return context_of(context).driver_ex.create_wq(context, attr); });
 }
 
 /// Of a QP that no function of libibverbs created: mlx5dv_create_qp(). Its driver may have setters
@@ -201,6 +242,7 @@ void hook_queue_functions(ibv_context &context, extended_functions &driver) {
     driver.create_srq_ex = replace_extended(context, &verbs_context::create_srq_ex, create_srq_ex);
     driver.create_qp_ex = replace_extended(context, &verbs_context::create_qp_ex, create_qp_ex);
     driver.open_qp = replace_extended(context, &verbs_context::open_qp, open_qp);
+    driver.create_wq = replace_extended(context, &verbs_context::create_wq, create_wq);
 }
 
 } // namespace coherdma::interposer
@@ -225,8 +267,10 @@ ibv_cq *ibv_create_cq(ibv_context *context, int cqe, void *cq_context, ibv_comp_
                       int comp_vector) {
     if (const int error = failure_of("ibv_create_cq"))
         return fail_with(error);
-    return added_cq(libibverbs().create_cq(context, cqe, cq_context, channel, comp_vector),
-                    context);
+    ibv_cq *const cq = create_queue(context, [=] {
+        return libibverbs().create_cq(context, cqe, cq_context, channel, comp_vector);
+    });
+    return added_cq(cq, context);
 }
 
 int ibv_destroy_cq(ibv_cq *cq) {
@@ -245,7 +289,9 @@ int ibv_destroy_cq(ibv_cq *cq) {
 ibv_srq *ibv_create_srq(ibv_pd *pd, ibv_srq_init_attr *attr) {
     if (const int error = failure_of("ibv_create_srq"))
         return fail_with(error);
-    return added_srq(libibverbs().create_srq(pd, attr), pd->context);
+    ibv_srq *const srq =
+        create_queue(pd->context, [=] { return libibverbs().create_srq(pd, attr); });
+    return added_srq(srq, pd->context);
 }
 
 int ibv_modify_srq(ibv_srq *srq, ibv_srq_attr *attr, int mask) {
@@ -273,7 +319,7 @@ ibv_qp *ibv_create_qp(ibv_pd *pd, ibv_qp_init_attr *attr) {
     if (const int error = failure_of("ibv_create_qp"))
         return fail_with(error);
     const bool is_sig_all = attr->sq_sig_all != 0; // the call may change attr
-    ibv_qp *const qp = libibverbs().create_qp(pd, attr);
+    ibv_qp *const qp = create_queue(pd->context, [=] { return libibverbs().create_qp(pd, attr); });
     return added_qp(qp, pd->context, is_sig_all, 0, &attr->cap);
 }
 

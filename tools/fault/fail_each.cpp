@@ -6,6 +6,7 @@
 #include "run/run.hpp"
 
 #include <algorithm>
+#include <array>
 #include <csignal>
 
 namespace tools::fault {
@@ -32,15 +33,19 @@ std::map<std::string, long> count_left(const run_log &log) {
     return left;
 }
 
-/// As shells say it: no signal has a higher number.
-bool is_end_by_signal(int status) noexcept {
-    return status > run::SIGNAL_STATUS_BASE && status <= run::SIGNAL_STATUS_BASE + SIGRTMAX;
+/// By a signal that ends a program for a mistake. Shells give the status of a signal as a program
+/// may give its own: -ETIMEDOUT is 146, which a signal that ends no program would have, too.
+bool is_crash(int status) noexcept {
+    constexpr std::array SIGNALS = {SIGILL,  SIGTRAP, SIGABRT, SIGBUS, SIGFPE,
+                                    SIGKILL, SIGSEGV, SIGPIPE, SIGSYS};
+    return std::any_of(SIGNALS.begin(), SIGNALS.end(),
+                       [=](int signal) { return status == run::SIGNAL_STATUS_BASE + signal; });
 }
 
 outcome find_outcome(std::optional<int> status, const run_log &log) noexcept {
     if (!status)
         return outcome::HANGS;
-    if (is_end_by_signal(*status))
+    if (is_crash(*status))
         return outcome::CRASHES;
     if (!log.has_effect())
         return outcome::NOT_MADE;

@@ -16,7 +16,7 @@ namespace tools::fault {
 enum class outcome : unsigned char {
     GOES_ON,  ///< it ended with status 0, as without a fault
     FAILS,    ///< it ended with another status
-    CRASHES,  ///< a signal ended it
+    CRASHES,  ///< a signal ended it, such as SIGSEGV
     HANGS,    ///< it did not end in time
     NOT_MADE, ///< this time it did not make the call
 };

@@ -14,6 +14,7 @@
 #include "text.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <filesystem>
 #include <fmt/core.h>
@@ -177,23 +178,25 @@ int run_scenario(const fault_options &opts, const std::string &scenario,
 
 /// The command with a limit of its time. The folder gets its output in the file "output", and in
 /// "status" its exit status, or "timeout". timeout(1) has a process group of its own, to end all
-/// processes of the command: a signal that comes from the terminal does not reach it otherwise.
+/// processes of the command: a signal that comes from the terminal does not reach it otherwise. The
+/// shell in it stays until the command has ended, so that one which goes on after SIGTERM is
+/// killed. The scripts have no variables: the command would see them.
 std::vector<std::string> limited(const std::vector<std::string> &command, int seconds,
                                  const std::string &folder) {
     constexpr const char *SCRIPT = R"(
-limit=$1 folder=$2
-shift 2
-trap 'kill "$!"' HUP INT TERM
-timeout --kill-after=5 "$limit" sh -c '
-    folder=$1
-    shift
-    "$@" >"$folder/output" 2>&1 </dev/null
-    echo $? >"$folder/status"' sh "$folder" "$@" 2>/dev/null &
-wait "$!"
-wait "$!"
-[ -e "$folder/status" ] || echo timeout >"$folder/status"
+trap 'kill "$!"' HUP INT QUIT TERM
+timeout --kill-after=5 "$@" 2>/dev/null &
+wait "$!" 2>/dev/null
+wait "$!" 2>/dev/null
+[ -s "$0/status" ] || echo timeout >"$0/status"
+)",
+                         *INNER_SCRIPT = R"(
+trap exit TERM
+"$@" >"$0/output" 2>&1 </dev/null
+echo $? >"$0/status"
 )";
-    std::vector<std::string> args = {"sh", "-c", SCRIPT, "sh", std::to_string(seconds), folder};
+    std::vector<std::string> args = {"sh", "-c", SCRIPT,       folder, std::to_string(seconds),
+                                     "sh", "-c", INNER_SCRIPT, folder};
     args.insert(args.end(), command.begin(), command.end());
     return args;
 }
@@ -231,7 +234,10 @@ class trial_runner {
             throw run::not_available_error(
                 fmt::format("the command did not run to its end (status {})", status));
         const std::string text = run::read_file(file);
-        return text == "timeout\n" ? std::nullopt : std::optional<int>(std::stoi(text));
+        int ended_with = 0;
+        const auto [end, problem] =
+            std::from_chars(text.data(), text.data() + text.size(), ended_with);
+        return problem == std::errc{} ? std::optional<int>(ended_with) : std::nullopt;
     }
     [[nodiscard]] std::string last_line() const { return last_line_of(place_.folder()); }
 
@@ -253,7 +259,7 @@ std::vector<std::string> parse_errors(const std::string &list) {
     return errors;
 }
 
-/// Returns the trials that were made before a signal came.
+/// Returns the trials that were made: not all, if a signal comes or the lab cannot start.
 std::vector<trial> run_trials(std::vector<trial> planned, trial_runner &runs,
                               const run_log &without_fault) {
     std::vector<trial> made;
@@ -261,7 +267,13 @@ std::vector<trial> run_trials(std::vector<trial> planned, trial_runner &runs,
         fmt::print(stderr, "coherdma: {} of {}: {}\n", made.size() + 1, planned.size(),
                    tried.scenario());
         run_log log;
-        const std::optional<int> status = runs.run(tried.scenario(), tried.program, log);
+        std::optional<int> status;
+        try {
+            status = runs.run(tried.scenario(), tried.program, log);
+        } catch (const run::not_available_error &e) {
+            fmt::print(stderr, "coherdma: {}; the other calls are not tried\n", e.what());
+            break;
+        }
         if (run::signal_forwarder::last_signal() != 0)
             break;
         tried.last_line = runs.last_line();
@@ -302,7 +314,8 @@ int fail_each_call(const fault_options &opts, const std::vector<std::string> &co
     const bool has_bad = std::any_of(trials.begin(), trials.end(),
                                      [](const trial &tried) { return tried.is_bad(); });
     const int signal = status_of_signal();
-    const int status = signal != SUCCESS ? signal : has_bad ? FAILED : SUCCESS;
+    const bool has_all = trials.size() == planned.size();
+    const int status = signal != SUCCESS ? signal : has_bad || !has_all ? FAILED : SUCCESS;
     print(output, opts.json ? as_json(trials, command, status) : as_text(trials));
     return status;
 }

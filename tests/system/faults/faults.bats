@@ -118,6 +118,13 @@ expect_status() {
     [[ $output == *"event port_err of $device"*"event gid_change of $device"*"not done: event qp_fatal"* ]]
 }
 
+@test "a program need not read the events of a QP before it destroys that" {
+    start_server 7174 rping -s
+    run -0 timeout 20 "$tool" fault 'each ibv_post_recv takes 20ms; after 50ms event qp_fatal; after 50ms event cq_err' -- \
+        rping -c -a "$address" -C 10
+    [[ $output == *"event qp_fatal of $device"* && $output == *"event cq_err of $device"* ]]
+}
+
 @test "a fault that is not reached is said" {
     start_server 7174 rping -s -C 3
     run -77 --separate-stderr "$tool" fault '900th send fails fatal' -- rping -c -a "$address" -C 3
@@ -246,6 +253,7 @@ END
 #!/bin/bash
 ibv_devinfo -d "$1" >/dev/null && exit 0
 [[ $2 == hangs ]] && exec sleep 100
+[[ $2 == ignores ]] && { [[ ! -e $0.once ]] || exit 1; } && touch "$0.once" && trap '' TERM && exec sleep 1000
 kill -SEGV $$
 END
     chmod +x "$BATS_TEST_TMPDIR/program"
@@ -253,6 +261,10 @@ END
     [[ $output == *'crashes, status 139'*', 0 hangs'* ]]
     run -1 "$tool" fault --fail-each --limit 2 -- "$BATS_TEST_TMPDIR/program" "$device" hangs
     [[ $output == *'1st ibv_open_device fails ENOMEM'*'hangs'*'calls: 0 crashes, '* ]]
+    # One that ignores SIGTERM does not go on beside the next run.
+    run -1 "$tool" fault --fail-each --limit 1 -- "$BATS_TEST_TMPDIR/program" "$device" ignores
+    [[ $output == *', 0 unnoticed'* ]]
+    run ! pgrep -f 'sleep 1000'
     run -1 "$tool" fault --fail-each -- false
     [[ $output == *'without a fault the command ends with status 1'* ]]
 }

@@ -31,6 +31,7 @@ struct device {
         pthread_mutex_init(&qp.mutex, nullptr);
     }
     ~device() {
+        tested.remove_context(&context);
         close(context.async_fd);
         close(kernel_fd);
     }
@@ -56,9 +57,9 @@ struct device {
         assert_int_equal(read(context.async_fd, &event, sizeof event), sizeof event);
         return event;
     }
-    void write_event(ibv_event_type type) const {
+    void write_event(ibv_event_type type, std::uint64_t element = 2) const {
         const ib_uverbs_async_event_desc event = {
-            .element = 2, .event_type = static_cast<std::uint32_t>(type), .reserved = 0};
+            .element = element, .event_type = static_cast<std::uint32_t>(type), .reserved = 0};
         assert_int_equal(write(kernel_fd, &event, sizeof event), sizeof event);
     }
     object qp_info() {
@@ -67,6 +68,12 @@ struct device {
         info.handle = &qp;
         info.context = &context;
         return info;
+    }
+
+    void destroy_qp() {
+        tested.begin_destroy(qp_info());
+        constexpr bool IS_DESTROYED = true;
+        tested.end_destroy(qp_info(), IS_DESTROYED);
     }
 
     ibv_context context{};
@@ -104,9 +111,9 @@ void those_of_a_qp(void **) {
     tested.plan({IBV_EVENT_QP_FATAL});
     const auto event = tested.read_event(LONG_MS);
     assert_ptr_equal(event->element, &tested.qp);
-    tested.tested.note_read(tested.qp_info());
     ++tested.qp.events_completed; // it is acknowledged
-    assert_int_equal(tested.qp.events_completed, 0);
+    tested.destroy_qp();
+    assert_int_equal(tested.qp.events_completed, 0); // as many as the kernel has reported
 }
 
 void none_without_a_qp(void **) {
@@ -122,11 +129,60 @@ void those_of_a_destroyed_qp_are_gone(void **) {
     tested.plan({IBV_EVENT_LID_CHANGE, IBV_EVENT_QP_FATAL, IBV_EVENT_PORT_ERR});
     while (tested.num_delivered != 3)
         usleep(1000);
-    tested.tested.remove_object(tested.qp_info());
+    tested.destroy_qp();
     assert_int_equal(tested.read_event(LONG_MS)->event_type, IBV_EVENT_LID_CHANGE);
     assert_int_equal(tested.read_event(LONG_MS)->event_type, IBV_EVENT_PORT_ERR);
     assert_false(tested.read_event(SHORT_MS).has_value());
     assert_int_equal(tested.qp.events_completed, 0);
+}
+
+void unread_ones_of_the_device_count_as_acknowledged(void **) {
+    device tested;
+    tested.tested.add_object(tested.qp_info());
+    tested.plan({});
+    tested.write_event(IBV_EVENT_QP_FATAL, reinterpret_cast<std::uintptr_t>(&tested.qp));
+    tested.write_event(IBV_EVENT_PORT_ERR);
+    usleep(SHORT_MS * 1000); // the thread has taken them: the kernel has reported one of the QP
+    tested.destroy_qp();
+    assert_int_equal(tested.qp.events_completed, 1);
+    assert_int_equal(tested.read_event(LONG_MS)->event_type, IBV_EVENT_PORT_ERR);
+}
+
+void none_is_taken_while_a_qp_is_destroyed(void **) {
+    device tested;
+    tested.tested.add_object(tested.qp_info());
+    tested.plan({});
+    tested.tested.begin_destroy(tested.qp_info());
+    tested.write_event(IBV_EVENT_PORT_ERR);
+    assert_false(tested.read_event(SHORT_MS).has_value());
+    tested.tested.end_destroy(tested.qp_info(), true);
+    assert_int_equal(tested.read_event(LONG_MS)->event_type, IBV_EVENT_PORT_ERR);
+}
+
+void the_file_keeps_its_flags(void **) {
+    device tested;
+    const int kernels_fd = tested.context.async_fd;
+    assert_int_equal(fcntl(kernels_fd, F_SETFL, 0), 0);
+    tested.plan({});
+    assert_int_not_equal(tested.context.async_fd, kernels_fd);
+    assert_false((fcntl(tested.context.async_fd, F_GETFL) & O_NONBLOCK) != 0);
+    tested.tested.remove_context(&tested.context);
+    assert_int_equal(tested.context.async_fd, kernels_fd);
+    assert_false((fcntl(kernels_fd, F_GETFL) & O_NONBLOCK) != 0);
+}
+
+void the_kernel_gets_its_file(void **) {
+    device tested;
+    const int kernels_fd = tested.context.async_fd;
+    tested.plan({});
+    const int programs_fd = tested.context.async_fd;
+    tested.tested.begin_create(&tested.context);
+    tested.tested.begin_create(&tested.context); // another thread
+    assert_int_equal(tested.context.async_fd, kernels_fd);
+    tested.tested.end_create(&tested.context);
+    assert_int_equal(tested.context.async_fd, kernels_fd);
+    tested.tested.end_create(&tested.context);
+    assert_int_equal(tested.context.async_fd, programs_fd);
 }
 
 void more_than_the_socket_takes(void **) {
@@ -144,7 +200,8 @@ void a_context_ends_while_events_wait(void **) {
     tested.plan({IBV_EVENT_PORT_ERR});
     tested.tested.remove_context(&tested.context);
     tested.plan({}); // of another context at its address
-    tested.plan({}); // and of one more, as if this one had not ended
+    tested.write_event(IBV_EVENT_LID_CHANGE);
+    assert_int_equal(tested.read_event(LONG_MS)->event_type, IBV_EVENT_LID_CHANGE);
 }
 
 } // namespace
@@ -156,6 +213,10 @@ int main() {
         cmocka_unit_test(those_of_a_qp),
         cmocka_unit_test(none_without_a_qp),
         cmocka_unit_test(those_of_a_destroyed_qp_are_gone),
+        cmocka_unit_test(unread_ones_of_the_device_count_as_acknowledged),
+        cmocka_unit_test(none_is_taken_while_a_qp_is_destroyed),
+        cmocka_unit_test(the_file_keeps_its_flags),
+        cmocka_unit_test(the_kernel_gets_its_file),
         cmocka_unit_test(more_than_the_socket_takes),
         cmocka_unit_test(a_context_ends_while_events_wait),
     };

@@ -154,6 +154,16 @@ void a_queue_with_an_error_has_no_other(void **) {
     assert_false(all.begin_receive(all.post(all.other, true)));
 }
 
+void flushes_by_the_program_stay(void **) {
+    queues all;
+    const request earlier = all.post(all.queue), failing = all.post(all.queue);
+    assert_true(all.begin(failing));
+    all.tested.note_error_state(all.queue);
+    assert_int_equal(all.complete(earlier, IBV_WC_WR_FLUSH_ERR), IBV_WC_WR_FLUSH_ERR);
+    assert_int_equal(all.complete(failing, IBV_WC_WR_FLUSH_ERR), IBV_WC_WR_FLUSH_ERR);
+    assert_true(all.last_result == failing_requests::result::FLUSHED);
+}
+
 void a_send_queue_restarts_after_the_fault(void **) {
     queues all;
     const request failing = all.post(all.queue);
@@ -240,6 +250,7 @@ int main() {
         cmocka_unit_test(inline_data_have_one_piece),
         cmocka_unit_test(sges_outlive_the_queue),
         cmocka_unit_test(a_queue_with_an_error_has_no_other),
+        cmocka_unit_test(flushes_by_the_program_stay),
         cmocka_unit_test(a_send_queue_restarts_after_the_fault),
         cmocka_unit_test(completions_of_an_earlier_life),
         cmocka_unit_test(completions_that_nobody_sees),

@@ -7,6 +7,7 @@
 #include "fault/log.hpp"
 #include "fault/report.hpp"
 
+#include <cerrno>
 #include <csignal>
 #include <cstring>
 #include <optional>
@@ -132,7 +133,8 @@ void outcomes(void **) {
     assert_true(classify_status(0, NO_FAULT).result == outcome::NOT_MADE);
     assert_true(classify_status({}, log).result == outcome::HANGS);
     assert_true(classify_status(124, log).result == outcome::FAILS); // as that of timeout(1)
-    assert_true(classify_status(255, log).result == outcome::FAILS);
+    for (const int error : {1, ETIMEDOUT, EADDRINUSE, EHOSTUNREACH}) // as exit(-error)
+        assert_true(classify_status(256 - error, log).result == outcome::FAILS);
     for (const int signal : {SIGSEGV, SIGABRT, SIGKILL, SIGPIPE})
         assert_true(classify_status(128 + signal, log).result == outcome::CRASHES);
     assert_true(classify_status({}, log).is_bad() && classify_status(128 + SIGBUS, log).is_bad());
