@@ -10,6 +10,8 @@ are not forwarded to another: each switch has all others as peers.
 A peer can send frames with any source Ethernet address except that of an
 interface that softrdma makes for another host (mac_address()). IP addresses are
 not checked: a peer can answer ARP requests for those of another host.
+
+wire_switch.py has the switch whose wire has faults or is captured.
 """
 
 import collections
@@ -20,7 +22,7 @@ import signal
 import socket
 import time
 import traceback
-from typing import Deque, Dict, List, NoReturn, Optional, Union
+from typing import Callable, Deque, Dict, List, NoReturn, Optional, Union
 
 from ..core import progress, supervisor
 from ..core.errors import LabError
@@ -37,6 +39,10 @@ ALL_STOP_SIGNALS = {*supervisor.STOP_SIGNALS, supervisor.TERMINAL_SIGNAL}
 # What the process of a switch reports: that all hosts are ready; a note, at its end; why it has failed.
 GO, NOTE, FAILURE = b"g", b"n", b"f"
 
+MakeProcess = Callable[
+    [List[List[socket.socket]], Optional[PeerGroup], socket.socket], "SwitchProcess"
+]
+
 
 def mac_address(network: int, host_number: int) -> bytes:
     """Of a host's interface in a network."""
@@ -51,8 +57,12 @@ class Switch:
         undo: supervisor.Undo,
         networks: List[List[socket.socket]],
         group: Optional[PeerGroup],
+        make_process: Optional[MakeProcess] = None,
     ):
-        """networks: the sockets of each network's ports, which the switch takes over."""
+        """networks: the sockets of each network's ports, which the switch takes over.
+
+        make_process: makes the SwitchProcess, in its process, if it is another one.
+        """
         self.connection, child_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.group = group
         if group:
@@ -64,7 +74,7 @@ class Switch:
         self.child = os.fork()
         if self.child == 0:
             self.connection.close()
-            _run_child(networks, group, child_end)
+            _run_child(make_process or SwitchProcess, networks, group, child_end)
         undo.callback(self._end)
         signal.pthread_sigmask(signal.SIG_SETMASK, old_mask)
         child_end.close()
@@ -105,7 +115,9 @@ class Switch:
             return self.connection.recv(MAX_REPORT_BYTES)
 
     def _end(self) -> None:
-        """End the process, and print its notes."""
+        """End the process, and print its notes and why it failed."""
+        with contextlib.suppress(OSError):
+            self.connection.shutdown(socket.SHUT_WR)  # poll() returns, also if SIGTERM precedes it
         with contextlib.suppress(OSError):
             os.kill(self.child, signal.SIGTERM)
             os.waitpid(self.child, 0)
@@ -113,10 +125,15 @@ class Switch:
             while report := self._receive_report():
                 if report[:1] == NOTE:
                     progress.note(report[1:].decode())
+                elif report[:1] == FAILURE:
+                    progress.error(report[1:].decode())
 
 
 def _run_child(
-    networks: List[List[socket.socket]], group: Optional[PeerGroup], parent: socket.socket
+    make_process: MakeProcess,
+    networks: List[List[socket.socket]],
+    group: Optional[PeerGroup],
+    parent: socket.socket,
 ) -> NoReturn:
     """The process of the switch. If it fails, it sends the reason to the parent."""
     supervisor.die_with_parent()
@@ -124,7 +141,7 @@ def _run_child(
         signal.signal(signum, signal.SIG_IGN)
     failure = ""
     try:
-        _SwitchProcess(networks, group, parent).serve()
+        make_process(networks, group, parent).serve()
     except LabError as problem:
         failure = str(problem)
     except Exception:  # noqa: BLE001  (the parent reports it)
@@ -138,22 +155,23 @@ def _run_child(
     os._exit(0)
 
 
-class _Port:
+class Port:
     """A port, and the frames that wait for space in its socket."""
 
     def __init__(self, network: int, end: socket.socket):
         self.network = network
         self.socket = end
         self.queue: Deque[bytes] = collections.deque(maxlen=MAX_QUEUED_FRAMES)
+        self.waits_for_space = False
 
 
-Destination = Union[_Port, Peer]
+Destination = Union[Port, Peer]
 
 
 class _Network:
     """The ports of a network, and where a MAC address was last seen."""
 
-    def __init__(self, ports: List[_Port]):
+    def __init__(self, ports: List[Port]):
         self.ports = ports
         self.destination_by_mac: Dict[bytes, Destination] = {}
         # Each source has its share of the table: a flood of addresses displaces only its addresses.
@@ -174,7 +192,7 @@ class _Network:
         self.destination_by_mac[mac] = source
 
 
-class _SwitchProcess:
+class SwitchProcess:
     """The process of the switch."""
 
     def __init__(
@@ -185,11 +203,11 @@ class _SwitchProcess:
     ):
         self.parent = parent
         self.group = group
-        self.port_by_fd: Dict[int, _Port] = {}
+        self.port_by_fd: Dict[int, Port] = {}
         self.networks: List[_Network] = []
         self.poll = select.poll()
         for number, ends in enumerate(networks):
-            ports = [_Port(number, end) for end in ends]
+            ports = [Port(number, end) for end in ends]
             self.networks.append(_Network(ports))
             for port in ports:
                 port.socket.setblocking(False)
@@ -199,64 +217,69 @@ class _SwitchProcess:
         if group:
             self.poll.register(group.socket, select.POLLIN)
         self.is_stopped = False
-        signal.signal(signal.SIGTERM, self._on_sigterm)
+        signal.signal(signal.SIGTERM, self.on_sigterm)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, ALL_STOP_SIGNALS)
 
-    def _on_sigterm(self, *_: object) -> None:
+    def on_sigterm(self, *_: object) -> None:
         """With peers serve() ends, and says bye to them."""
         if not self.group:
             os._exit(0)
         self.is_stopped = True
 
     def serve(self) -> None:
-        """Forward frames until SIGTERM, then say bye to the peers; or until the parent has ended."""
+        """Forward frames until SIGTERM, or until the parent has ended; then say bye to the peers."""
         group = self.group
         timeout_ms = HELLO_INTERVAL_SECONDS * 1000 if group else 1000
         while not self.is_stopped:
             if group and group.send_hellos():
                 self.parent.send(GO)
-            for fd, events in self.poll.poll(timeout_ms):
+            for fd, events in self.wait(timeout_ms):
                 if fd == self.parent.fileno():  # Switch.check_ready()
                     if not self.parent.recv(16):
-                        return
-                    if group:
+                        self.is_stopped = True
+                    elif group:
                         group.set_ready()
                 elif group and fd == group.socket.fileno():
                     group.receive(self.forward_from_peer)
                 elif events & select.POLLOUT:
-                    self._send_queue(self.port_by_fd[fd])
+                    self.send_queue(self.port_by_fd[fd])
                 else:
-                    self._receive_from_port(self.port_by_fd[fd])
+                    self.receive_from_port(self.port_by_fd[fd])
         if group:
             group.send_byes()
 
-    def _receive_from_port(self, port: _Port) -> None:
+    def wait(self, timeout_ms: float) -> "List[tuple[int, int]]":
+        """Returns descriptors with their events."""
+        return self.poll.poll(timeout_ms)
+
+    def receive_from_port(self, port: Port, max_frames: int = MAX_FRAMES_PER_TURN) -> None:
         """Forward the frames that a guest has sent."""
-        for _ in range(MAX_FRAMES_PER_TURN):  # then other ports get their turn
+        for _ in range(max_frames):  # then other ports get their turn
             try:
                 frame = port.socket.recv(MAX_FRAME_BYTES)
             except BlockingIOError:
                 return
             except OSError:  # the guest's kernel has ended, or has not opened the interface yet
                 return
-            self._forward_from_port(port, frame)
+            if len(frame) >= MIN_FRAME_BYTES:
+                self.forward_from_port(port, frame)
 
-    def _forward_from_port(self, source: _Port, frame: bytes) -> None:
-        """To where the address was last seen; if it is unknown or multicast, to all but the source."""
-        if len(frame) < MIN_FRAME_BYTES:
-            return
+    def forward_from_port(self, source: Port, frame: bytes) -> None:
+        for destination in self.find_destinations(source, frame):
+            if isinstance(destination, Port):
+                self.send_to_port(destination, frame)
+            elif self.group:
+                self.group.send_frame(destination, source.network, frame)
+
+    def find_destinations(self, source: Port, frame: bytes) -> List[Destination]:
+        """Where the address was last seen; if it is unknown or multicast, all but the source."""
         network = self.networks[source.network]
         network.learn(frame[6:12], source)
         target = _find_target(network, frame)
-        targets: List[Destination] = [target] if target else [*network.ports]
-        if not target and self.group:
-            targets += self.group.peers
-        for destination in targets:
-            if isinstance(destination, _Port):
-                if destination is not source:
-                    self._send_to_port(destination, frame)
-            elif self.group:
-                self.group.send_frame(destination, source.network, frame)
+        if target:
+            return [target] if target is not source else []
+        ports = [port for port in network.ports if port is not source]
+        return [*ports, *self.group.peers] if self.group else [*ports]
 
     def forward_from_peer(self, network_number: int, source: Peer, frame: bytes) -> bool:
         """To ports only: to the one that has the address, or to all. Returns whether the frame is valid."""
@@ -268,15 +291,15 @@ class _SwitchProcess:
         network = self.networks[network_number]
         network.learn(source_mac, source)
         target = _find_target(network, frame)
-        for port in [target] if isinstance(target, _Port) else network.ports:
-            self._send_to_port(port, frame)
+        for port in [target] if isinstance(target, Port) else network.ports:
+            self.send_to_port(port, frame)
         return True
 
-    def _send_to_port(self, port: _Port, frame: bytes) -> None:
+    def send_to_port(self, port: Port, frame: bytes) -> None:
         port.queue.append(frame)
-        self._send_queue(port)
+        self.send_queue(port)
 
-    def _send_queue(self, port: _Port) -> None:
+    def send_queue(self, port: Port) -> None:
         """Send what the port's socket takes; poll() reports when it takes more."""
         try:
             while port.queue:
@@ -286,8 +309,13 @@ class _SwitchProcess:
             pass
         except OSError:  # the interface is not open: drop the frames
             port.queue.clear()
-        events = select.POLLIN | (select.POLLOUT if port.queue else 0)
-        self.poll.modify(port.socket, events)
+        if bool(port.queue) != port.waits_for_space:
+            port.waits_for_space = bool(port.queue)
+            self.poll.modify(port.socket, self.events_of(port))
+
+    def events_of(self, port: Port) -> int:
+        """That poll() reports."""
+        return select.POLLIN | (select.POLLOUT if port.waits_for_space else 0)
 
 
 def _find_target(network: _Network, frame: bytes) -> Optional[Destination]:

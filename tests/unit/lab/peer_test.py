@@ -712,7 +712,7 @@ class Frames(Network):
         self.second, self.third = self.group.peers
         self.sent: List[Tuple[Peer, bytes]] = []
         setattr(self.group, "send_frame", self.record_frame)
-        self.process = switch._SwitchProcess([[port_end]], self.group, parent)
+        self.process = switch.SwitchProcess([[port_end]], self.group, parent)
 
     def record_frame(self, peer: Peer, _network: int, frame: bytes) -> None:
         self.sent.append((peer, frame))
@@ -722,7 +722,7 @@ class Frames(Network):
         self.sent.clear()
         self.guest.send(frame)
         (port,) = self.process.port_by_fd.values()
-        self.process._receive_from_port(port)
+        self.process.receive_from_port(port)
         return [peer for peer, _ in self.sent]
 
     def reaches_guest(self, source: Peer, frame: bytes, network: int = 0) -> bool:
