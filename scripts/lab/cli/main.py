@@ -11,7 +11,7 @@ from ..core import progress, run_request, standard_files, subprocesses, supervis
 from ..core.errors import OK, UsageError
 from ..devices.persistent import config_path
 from ..run import run_local
-from . import device_commands, run_command
+from . import device_commands, run_command, wire_options
 
 EPILOG = """examples:
   softrdma run -- ibv_devinfo
@@ -202,15 +202,7 @@ def _add_run_options(run: Parser) -> None:
         help="the number of hosts, joined by a wire; `on N COMMAND` runs a command on host N, "
         "and `on softrdma-N LINE` a command line, as ssh does (default: 1)",
     )
-    run.add_argument(
-        "--loss",
-        default="0",
-        metavar="PERCENT",
-        help="the share of packets that the wire drops: 1%%",
-    )
-    run.add_argument(
-        "--delay", default="0", metavar="MS", help="the delay of the wire in milliseconds: 5ms"
-    )
+    wire_options.add_options(run)
     run.add_argument(
         "--peer",
         action="append",

@@ -11,10 +11,10 @@ from typing import List, Optional
 
 from ..core import progress, run_request
 from ..core.errors import Unavailable, UsageError
-from ..core.run_request import MAX_HOSTS, RunRequest, Wire
+from ..core.run_request import MAX_HOSTS, RunRequest
 from ..devices import soft_devices
 from ..run import dry_run, peer_key, run_local
-from . import shell_command
+from . import shell_command, wire_options
 
 DRIVERS = {"rxe": ["rxe"], "siw": ["siw"], "both": ["rxe", "siw"]}
 MAX_PROCESSORS = 64
@@ -148,7 +148,9 @@ def _make_request(options: argparse.Namespace, key_text: str) -> RunRequest:
         argv=argv,
         drivers=DRIVERS[options.driver],
         hosts=options.hosts,
-        wire=_parse_wire(options),
+        wire=wire_options.parse_wire(options),
+        seed=None if options.seed is None else wire_options.parse_seed(options.seed),
+        pcap=options.pcap and os.path.abspath(options.pcap),
         arch=options.arch or packages.machine_arch(),
         kernel=options.kernel,
         suite=options.suite,
@@ -210,23 +212,9 @@ def _read_key(options: argparse.Namespace, key_text: str) -> Optional[bytes]:
     )
 
 
-def _parse_wire(options: argparse.Namespace) -> Wire:
-    loss, delay = options.loss.removesuffix("%"), options.delay.removesuffix("ms")
-    try:
-        wire = Wire(float(loss), float(delay))
-    except ValueError:
-        wire = Wire(-1, -1)
-    if not (0 <= wire.loss_percent <= 100 and 0 <= wire.delay_ms <= 10000):
-        raise UsageError(
-            f"--loss {options.loss} --delay {options.delay}: expected 0 to 100 percent and 0 to 10000 milliseconds"
-        )
-    if any(wire) and options.hosts == 1 and not options.peer:
-        raise UsageError("--loss and --delay need two hosts; add: --hosts 2")
-    return wire
-
-
 def _check_hosts(request: RunRequest) -> None:
     num_peers = len(request.peers)
+    wire_options.check_use(request)
     if not 1 <= request.hosts <= MAX_HOSTS:
         raise UsageError(f"--hosts {request.hosts}: expected 1 to {MAX_HOSTS}")
     if bool(request.peers) != bool(request.host_number):

@@ -13,10 +13,19 @@ DEFAULT_WAIT_SECONDS = 60
 
 
 class Wire(NamedTuple):
-    """The link between hosts."""
+    """The link between hosts. A percentage is that of the frames which have the fault."""
 
     loss_percent: float = 0
     delay_ms: float = 0
+    duplicate_percent: float = 0
+    reorder_percent: float = 0
+    corrupt_percent: float = 0
+    rate_mbit: float = 0  # 0: not limited
+
+    @property
+    def is_random(self) -> bool:
+        percentages = (self.loss_percent, self.duplicate_percent)
+        return any(percentages + (self.reorder_percent, self.corrupt_percent))
 
 
 class RunRequest(NamedTuple):
@@ -24,6 +33,8 @@ class RunRequest(NamedTuple):
     drivers: List[str]
     hosts: int
     wire: Wire
+    seed: Optional[int]  # of the faults of the wire; None: any
+    pcap: Optional[str]  # the file that gets the frames of the wire
     arch: str
     kernel: Optional[str]  # a version; None: any
     suite: Optional[str]  # the Debian release of a guest's programs; None: those of this machine
@@ -67,13 +78,23 @@ def reason_for_kernel_per_host(request: RunRequest) -> str:
     """Why each host needs its own kernel; empty if it does not."""
     if request.peers:
         return "with --peer each host has its own kernel"
+    # netem of hosts that share a kernel has no seed in Debian 12, reorders only what it delays, and
+    # corrupts bits that no checksum covers.
+    for name, is_given in (
+        ("--pcap", request.pcap is not None),
+        ("--seed", request.seed is not None),
+        ("--reorder", request.wire.reorder_percent),
+        ("--corrupt", request.wire.corrupt_percent),
+    ):
+        if is_given:
+            return f"{name} needs hosts that have a kernel each"
     return "more than two hosts need a kernel each" if request.hosts > 2 else ""
 
 
 def guest_job(
     request: RunRequest, missing_patches: List[str], member: Optional[ClusterMember] = None
 ) -> Dict[str, Any]:
-    """What a guest reads from its job file. Without member it makes all hosts of the request."""
+    """What a guest reads from its job file. Without member it makes all hosts and the wire of the request."""
     return {
         "drivers": request.drivers,
         "hosts": request.hosts,

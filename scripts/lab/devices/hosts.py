@@ -38,7 +38,7 @@ NETNS_FOLDER = "/run/netns"
 NONLOCAL_BIND = "/proc/sys/net/ipv4/ip_nonlocal_bind"
 # Files in the folder of a run, for remove_hosts_of_run().
 NETNS_RECORD, BIND_RECORD = "netns_folder", "ip_nonlocal_bind"
-DELAY_QUEUE_PACKETS = 100_000  # netem drops packets beyond this while it delays others
+WAITING_PACKETS = 100_000  # netem drops packets beyond this while others wait
 
 
 class Host(NamedTuple):
@@ -57,9 +57,10 @@ def make_hosts(drivers: List[str], count: int, wire: Wire, undo: supervisor.Undo
     return hosts
 
 
-def make_local_host(drivers: List[str], member: ClusterMember, wire: Wire) -> List[Host]:
+def make_local_host(drivers: List[str], member: ClusterMember) -> List[Host]:
     """Make the host that this guest is. Returns all hosts; of the others only addresses are known.
 
+    The switch between the hosts impairs the wire.
     The guest's kernel, in user mode, has an interface vec0, vec1 … for each driver.
     """
     hosts = []
@@ -73,7 +74,6 @@ def make_local_host(drivers: List[str], member: ClusterMember, wire: Wire) -> Li
         _configure_netdev(driver, local_host, netdev, "/24")
         undo = supervisor.Undo()  # never called: the device ends with the guest
         local_host.devices.append(_make_device(driver, local_host, netdev, undo))
-    _impair_wire(local_host, wire)
     hosts[member.numbers.index(local_host.number)] = local_host
     return hosts
 
@@ -268,18 +268,24 @@ def _make_device(driver: str, host: Host, netdev: str, undo: supervisor.Undo) ->
 
 
 def _impair_wire(host: Host, wire: Wire) -> None:
-    """Have netem drop and delay packets that the host sends."""
+    """Have netem drop, duplicate and delay packets that the host sends."""
     options = ["loss", f"{wire.loss_percent:g}%"] if wire.loss_percent else []
+    if wire.duplicate_percent:
+        options += ["duplicate", f"{wire.duplicate_percent:g}%"]
     if wire.delay_ms:
-        options += ["delay", f"{wire.delay_ms:g}ms", "limit", str(DELAY_QUEUE_PACKETS)]
+        options += ["delay", f"{wire.delay_ms:g}ms"]
+    if wire.rate_mbit:
+        options += ["rate", f"{wire.rate_mbit:g}mbit"]
     if not options:
         return
-    tc = subprocesses.require_program("tc", "iproute2", "--loss or --delay")
+    if wire.delay_ms or wire.rate_mbit:
+        options += ["limit", str(WAITING_PACKETS)]
+    tc = subprocesses.require_program("tc", "iproute2", "the faults of the wire")
     for device in host.devices:
         netns_option = ["-n", host.netns] if host.netns else []
         subprocesses.capture_output(
             [tc, *netns_option, "qdisc", "add", "dev", device["netdev"], "root", "netem", *options],
-            error_text="this kernel cannot drop or delay packets (netem)",
+            error_text="this kernel cannot drop, duplicate or delay packets (netem)",
         )
 
 

@@ -42,13 +42,14 @@ def set_up(job: Dict[str, Any]) -> ExecFunction:
 
     Returns the function by which a child process executes a command there.
     """
-    drivers, wire = job["drivers"], Wire(*job["wire"])
+    drivers = job["drivers"]
     member = ClusterMember(*job["member"]) if job["member"] else None
     try:
         if member:
-            all_hosts = hosts.make_local_host(drivers, member, wire)
+            all_hosts = hosts.make_local_host(drivers, member)
             local_host = all_hosts[member.numbers.index(member.number)]
         else:
+            wire = Wire(*job["wire"])
             all_hosts = hosts.make_hosts(drivers, job["hosts"], wire, supervisor.Undo())
             local_host = all_hosts[0]
     except LabError as problem:

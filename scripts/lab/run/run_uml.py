@@ -7,12 +7,15 @@ not permitted, by ptrace, which is slower and supports one processor.
 
 Each of several hosts has its own kernel. Two are connected directly, more by a
 switch, which also connects hosts on other machines and in containers (--peer).
+If the wire has faults or is captured, the switch does that, also between two.
 """
 
 import contextlib
 import fcntl
+import functools
 import json
 import os
+import random
 import re
 import socket
 import subprocess
@@ -26,7 +29,7 @@ from ..devices import soft_devices
 from ..kernel import custom_build, custom_kernels, uml_kernels
 from ..kernel.uml_kernels import BootKernel
 from ..protocol.stdio_client import CommandSpec, make_command_spec
-from . import debugger, dry_run, peer_group, peer_protocol, switch
+from . import debugger, dry_run, peer_group, peer_protocol, switch, wire_switch
 from .confinement import Access, Confinement
 from .guest_session import GuestNotStarted, GuestSession
 from .log_pipe import LogPipe
@@ -35,6 +38,7 @@ from .relay import Relay
 MIN_FREE_MEMORY_BYTES = 1_000_000_000  # more than the test runs used
 BOOT_TIMEOUT_SECONDS = 60.0  # with ptrace on a busy machine, a boot took more than 20
 CONNECTION_FD = 3  # in the kernel's process
+SEED_BITS = 32
 
 
 def run(request: RunRequest) -> int:
@@ -281,7 +285,7 @@ class _Network(NamedTuple):
 
 
 def _make_network(request: RunRequest, undo: supervisor.Undo) -> _Network:
-    """Connect two hosts directly, more hosts and --peer by a switch; one host has no network."""
+    """Connect two hosts directly, or hosts by a switch; one host without peers has no network."""
     if request.hosts == 1 and not request.peers:
         return _Network([None], [[]], soft_devices.MTU, None)
     remote_numbers: List[int] = []
@@ -295,7 +299,8 @@ def _make_network(request: RunRequest, undo: supervisor.Undo) -> _Network:
     members: List[Optional[ClusterMember]] = [
         ClusterMember(number, numbers, remote_numbers) for number in local_numbers
     ]
-    if len(local_numbers) == 2:  # connected directly
+    is_plain = not any(request.wire) and request.pcap is None
+    if len(local_numbers) == 2 and is_plain:  # connected directly
         cables = [_make_cable() for _ in request.drivers]
         return _Network(members, [list(ends) for ends in zip(*cables)], mtu, None)
     # For each driver a cable from the switch to each host.
@@ -305,6 +310,7 @@ def _make_network(request: RunRequest, undo: supervisor.Undo) -> _Network:
     ]
     if request.dry_run:  # the switch would listen for the peers
         return _Network(members, netdev_ends, mtu, None)
+    make_process = None if is_plain else _make_wire(request, local_numbers, undo)
     group = None
     if request.peers:
         peers = [
@@ -321,7 +327,25 @@ def _make_network(request: RunRequest, undo: supervisor.Undo) -> _Network:
             request.key,
         )
     switch_ends = [[switch_end for switch_end, _ in cables] for cables in driver_cables]
-    return _Network(members, netdev_ends, mtu, switch.Switch(undo, switch_ends, group))
+    return _Network(
+        members, netdev_ends, mtu, switch.Switch(undo, switch_ends, group, make_process)
+    )
+
+
+def _make_wire(
+    request: RunRequest, local_numbers: List[int], undo: supervisor.Undo
+) -> switch.MakeProcess:
+    """What makes the process of a switch with faults and capture."""
+    seed = random.getrandbits(SEED_BITS) if request.seed is None else request.seed
+    if request.wire.is_random:
+        progress.note(f"the wire has random faults; the same ones again: --seed {seed}")
+    file = None
+    if request.pcap is not None:
+        file = undo.enter_context(wire_switch.open_capture(request.pcap))
+    settings = wire_switch.WireSettings(
+        request.wire, seed, request.drivers, local_numbers, request.pcap or "", file
+    )
+    return functools.partial(wire_switch.WireSwitchProcess, settings)
 
 
 def _make_cable() -> Tuple[socket.socket, socket.socket]:

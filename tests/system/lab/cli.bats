@@ -164,6 +164,10 @@ run --hosts 33 -- true
 run --loss 1% -- true
 run --hosts 2 --loss 101% -- true
 run --hosts 2 --delay soon -- true
+run --hosts 2 --rate 0 -- true
+run --hosts 2 --seed 1 -- true
+run --corrupt 1% -- true
+run --in uml --hosts 2 --pcap /no/such/folder/file -- true
 run --peer 127.0.0.1 -- true
 run --as 1 -- true
 run --as 3 --peer 127.0.0.1 -- true

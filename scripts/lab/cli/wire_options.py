@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""The options of the wire between hosts."""
+
+import argparse
+from typing import NamedTuple
+
+from ..core.errors import UsageError
+from ..core.run_request import RunRequest, Wire
+
+MAX_SEED = (1 << 64) - 1
+
+
+class _Amount(NamedTuple):
+    """An option whose value is a number, perhaps with a unit."""
+
+    name: str
+    metavar: str
+    unit: str
+    minimum: float
+    maximum: float
+    unit_name: str
+    help: str
+
+    def parse(self, text: str) -> float:
+        try:
+            number = float(text.lower().removesuffix(self.unit))
+        except ValueError:
+            number = -1
+        if not self.minimum <= number <= self.maximum:
+            raise UsageError(
+                f"--{self.name} {text}: expected {self.minimum:g} to {self.maximum:g} {self.unit_name}, such as "
+                f"{min(self.maximum, 5):g}{self.unit}"
+            )
+        return number
+
+
+def _percentage(name: str, effect: str) -> _Amount:
+    help_text = f"the share of packets that the wire {effect}: 1%%"
+    return _Amount(name, "PERCENT", "%", 0, 100, "percent", help_text)
+
+
+LOSS = _percentage("loss", "drops")
+DELAY = _Amount(
+    "delay", "MS", "ms", 0, 10000, "milliseconds", "the delay of the wire in milliseconds: 5ms"
+)
+DUPLICATE = _percentage("duplicate", "sends twice")
+REORDER = _percentage("reorder", "holds back until a later one has passed")
+CORRUPT = _percentage("corrupt", "changes a bit of")
+RATE = _Amount(
+    "rate",
+    "MBIT",
+    "mbit",
+    0.01,
+    100000,
+    "megabits per second",
+    "what each host can send in megabits per second: 100mbit",
+)
+AMOUNTS = (LOSS, DELAY, DUPLICATE, REORDER, CORRUPT, RATE)  # in the order of Wire's members
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    for amount in AMOUNTS:
+        parser.add_argument(f"--{amount.name}", metavar=amount.metavar, help=amount.help)
+    parser.add_argument(
+        "--seed",
+        metavar="N",
+        help="let the same packets be dropped, changed and so on as in another run with this number",
+    )
+    parser.add_argument(
+        "--pcap", metavar="FILE", help="write what each host sends and receives to FILE, as pcapng"
+    )
+
+
+def parse_wire(options: argparse.Namespace) -> Wire:
+    texts = [getattr(options, amount.name) for amount in AMOUNTS]
+    return Wire(
+        *(0 if text is None else amount.parse(text) for amount, text in zip(AMOUNTS, texts))
+    )
+
+
+def parse_seed(text: str) -> int:
+    seed = int(text) if text.isdecimal() else -1
+    if not 0 <= seed <= MAX_SEED:
+        raise UsageError(f"--seed {text}: expected a whole number, 0 to {MAX_SEED}")
+    return seed
+
+
+def check_use(request: RunRequest) -> None:
+    """Raise if there is no wire for the options, or nothing that --seed decides."""
+    amounts = zip(AMOUNTS, request.wire)
+    names = [f"--{amount.name}" for amount, number in amounts if number]
+    names += ["--seed"] if request.seed is not None else []
+    names += ["--pcap"] if request.pcap is not None else []
+    if names and request.hosts == 1 and not request.peers:
+        verb = "needs" if len(names) == 1 else "need"
+        raise UsageError(f"{' and '.join(names)} {verb} two hosts; add: --hosts 2")
+    if request.seed is not None and not request.wire.is_random:
+        raise UsageError(
+            f"--seed {request.seed}: nothing is random; add one of --loss, --duplicate, --reorder, --corrupt"
+        )
