@@ -157,6 +157,19 @@ has_no_process() { ! pgrep -f "$1" >/dev/null; } # PATTERN
     expect_unchanged "$before"
 }
 
+@test "run --in here --hosts 2: netem impairs the wire, and what it cannot do is refused" {
+    # shellcheck disable=SC2016 # expanded on each host
+    run -0 softrdma run -q --in here --driver siw --hosts 2 --loss 1% --duplicate 2% --delay 3ms --rate 50mbit -- \
+        sh -c 'for host in 1 2; do on $host sh -c "tc qdisc show dev \$SOFTRDMA_NETDEV"; done'
+    [[ $(grep -c 'netem .*delay 3ms.*loss 1%.*duplicate 2%.*rate 50Mbit' <<<"$output") == 2 ]]
+    for options in '--loss 1% --seed 1' '--reorder 1%' '--corrupt 1%' '--pcap wire.pcapng'; do
+        # shellcheck disable=SC2086
+        run -77 softrdma run --in here --driver siw --hosts 2 $options -- true
+        [[ $output == *' needs hosts that have a kernel each; use: softrdma run --in uml' ]]
+    done
+    [[ ! -e wire.pcapng ]]
+}
+
 @test "run --in here --hosts 2 that is killed leaves no trace and no daemon" {
     before=$(snapshot)
     for driver in rxe siw; do

@@ -1,0 +1,137 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+#
+# The wire between hosts that have a kernel each: its faults, and its capture, which tshark decodes.
+
+bats_require_minimum_version 1.8.0
+source "$BATS_TEST_DIRNAME/../lib/lib.bash"
+source "$BATS_TEST_DIRNAME/../lib/caller.bash"
+
+data_integrity=$BUILD/tests/system/lib/data_integrity
+run_on_hosts() { softrdma run --in uml -q --hosts "$@"; }
+require_tshark() { command -v tshark >/dev/null || skip 'tshark is not installed; try: ci/setup packages-wire'; }
+
+# read_capture FILE OPTION...: prints what tshark does. As root it prints a warning.
+read_capture() { tshark -r "$@" 2>/dev/null; }
+
+# expect_decoded FILE PROTOCOL: there are frames of the protocol, and none is malformed but those with a fault.
+expect_decoded() {
+    # tshark takes some random payload for these protocols.
+    local options=(--disable-protocol rpcordma --disable-heuristic eth_over_ib)
+    [[ -n $(read_capture "$1" -Y "$2" | head -n 1) ]]
+    run -0 read_capture "$1" "${options[@]}" -Y '_ws.malformed && !frame.comment'
+    [[ -z $output ]]
+}
+
+num_pings=20
+# shellcheck disable=SC2016 # expanded on the host
+ping_host_2='
+    on 2 rping -s -a $HOST2 -C $1 -V >server.out 2>&1 & until on 2 "$0" 7174; do sleep 0.05; done
+    rping -c -a $HOST2 -C $1 -V -v; wait $!'
+# run_pings OPTION...: on two hosts. Each ping is verified.
+run_pings() {
+    run -0 run_on_hosts 2 "$@" -- sh -c "$ping_host_2" "$lib/is_listening" $num_pings
+    [[ $(grep -c '^ping data' <<<"$output") == "$num_pings" ]]
+}
+
+# faults FILE: prints what happened to each frame of IPv4 as the sender sees it, ordered by stream and number.
+faults() {
+    read_capture "$1" -Y 'frame.comment && frame.packet_flags_direction == 2' -T fields -e frame.comment |
+        tr ';' '\n' | grep 'IPv4' | sort -V
+}
+
+# bats test_tags=gate
+@test "a capture under faults decodes, and the data of rping arrive whole, by rxe and by siw" {
+    require_tshark
+    for driver in rxe siw; do
+        # With this seed each fault is among the first fifty frames of each direction.
+        run_pings --driver $driver --loss 2% --duplicate 3% --reorder 3% --corrupt 3% --seed 249 --pcap $driver.pcapng
+        run -0 read_capture $driver.pcapng -T fields -e frame.interface_name
+        [[ $(sort -u <<<"$output") == $'softrdma-1\nsoftrdma-2' ]]
+        run -0 read_capture $driver.pcapng -Y frame.comment -T fields -e frame.comment
+        for fault in dropped duplicated 'a duplicate' 'held back' corrupted; do
+            grep -q "$fault.*IPv4 frame [0-9]* of $driver from host" <<<"$output"
+        done
+    done
+    expect_decoded rxe.pcapng infiniband.bth
+    expect_decoded siw.pcapng iwarp_ddp_rdmap
+}
+
+@test "a capture of data_integrity under faults decodes, and every byte is verified, by rxe and by siw" {
+    require_tshark
+    for driver in rxe siw; do
+        # shellcheck disable=SC2016
+        run -0 run_on_hosts 2 --driver $driver --loss 1% --reorder 1% --duplicate 1% --corrupt 1% --pcap $driver.pcapng -- \
+            sh -c 'on 2 "$0" server $HOST2 & "$0" client $HOST2 && wait $!' "$data_integrity"
+        [[ $(grep -c 'bytes verified' <<<"$output") == 2 ]]
+    done
+    expect_decoded rxe.pcapng infiniband.bth
+    expect_decoded siw.pcapng iwarp_ddp_rdmap
+}
+
+@test "the same seed gives the same frames the same faults, another one gives others" {
+    require_tshark
+    for name in first second other; do
+        seed=11
+        [[ $name != other ]] || seed=12
+        run_pings --loss 3% --duplicate 5% --reorder 5% --seed $seed --pcap $name.pcapng
+        # The number of later frames depends on the time: each run has the first of each direction.
+        faults $name.pcapng | sed -nE 's/^ *(.* IPv4 frame ([0-9]+) .*)/\2 \1/p' | sort -n | awk '$1 <= 50' >$name
+    done
+    (($(wc -l <first) >= 5))
+    diff first second
+    run ! diff first other
+}
+
+@test "the seed of a run without one is printed" {
+    run -0 softrdma run --in uml --hosts 2 --loss 1% -- true
+    [[ $output =~ 'same ones again: --seed '[0-9]+ ]]
+    run -0 softrdma run --in uml --hosts 2 --delay 1 --pcap wire.pcapng -- true
+    [[ $output != *seed* ]]
+}
+
+@test "hosts that lose each frame do not reach each other" {
+    # shellcheck disable=SC2016
+    run -0 run_on_hosts 3 --loss 100% --pcap wire.pcapng -- sh -c '
+        on 2 rping -s -a $HOST2 -C 1 >/dev/null 2>&1 & ! timeout 5 rping -c -a $HOST2 -C 1'
+    require_tshark
+    run -0 read_capture wire.pcapng -Y 'frame.packet_flags_direction == 1'
+    [[ -z $output ]]
+}
+
+@test "a host sends no more than --rate, and loses nothing by it" {
+    # shellcheck disable=SC2016
+    run -0 run_on_hosts 2 --rate 50mbit --pcap wire.pcapng -- sh -c '
+        on 2 ib_write_bw -d rxe2 -x 1 -n 200 >/dev/null 2>&1 &
+        until on 2 grep -q ":4853 0*:0000 0A" /proc/net/tcp /proc/net/tcp6; do sleep 0.05; done
+        ib_write_bw -d rxe1 -x 1 -n 200 $HOST2; wait $!'
+    bandwidth=$(awk '$1 == 65536 { print $4 }' <<<"$output")
+    awk -v bandwidth="$bandwidth" 'BEGIN { exit !(bandwidth > 0 && bandwidth * 8 * 1.048576 <= 50) }'
+    require_tshark
+    # The receiver has what the sender sent.
+    for direction in 1 2; do
+        read_capture wire.pcapng -Y "udp && frame.packet_flags_direction == $direction" -T fields -e udp.length | sort >$direction
+    done
+    cmp 1 2
+}
+
+@test "a file of --pcap is complete after a signal, and cannot be one that is not writable" {
+    require_tshark
+    # shellcheck disable=SC2016
+    start_softrdma run --in uml -q --hosts 2 --pcap wire.pcapng -- sh -c '
+        on 2 rping -s -P -a $HOST2 >/dev/null 2>&1 & until on 2 "$0" 7174; do sleep 0.05; done
+        rping -c -a $HOST2 -C 3 -v; echo begun; exec sleep infinity' "$lib/is_listening"
+    wait_until grep -q begun out
+    kill -TERM "$pid"
+    expect_status 143
+    is_nothing_left
+    read_capture wire.pcapng -Y infiniband >packets
+    [[ -s packets ]]
+    run -2 run_on_hosts 2 --pcap /no/such/folder/file -- true
+    [[ $output == *"--pcap /no/such/folder/file: it cannot be written: No such file or directory" ]]
+}
+
+@test "a capture that cannot be written is an error at the end, and the command runs on" {
+    run_pings --pcap /dev/full
+    [[ $output == *'--pcap /dev/full: the capture is not complete: writing failed: No space left on device'* ]]
+}
