@@ -250,7 +250,8 @@ class FrameFaults(unittest.TestCase):
         for frame in (
             ethernet(bytes(28), wire_faults.ETHERTYPE_ARP),
             udp(53, b"no checksum"),
-            ipv4(wire_faults.PROTOCOL_UDP, bytes(20), fragment=0x2000),
+            ipv4(wire_faults.PROTOCOL_UDP, b"\1" * 20, fragment=0x2000),
+            ipv4(wire_faults.PROTOCOL_UDP, b"\1" * 20, fragment=0x0001),
             ipv4(47, bytes(20)),
         ):
             self.assertEqual(self.corrupted_bytes(frame), set(), frame)
@@ -406,11 +407,14 @@ class Hosts(unittest.TestCase):
 
     def test_rate_limits_a_link_and_loses_nothing(self) -> None:
         self.make(Wire(rate_mbit=8))  # a byte in a microsecond
-        self.process.parent.setblocking(False)
         payload = bytes(2000)
         for number in range(40):
             self.ends[0].send(numbered(number, payload))
         begin = time.monotonic()
+        for _ in range(3):
+            self.process.receive_from_port(self.port(0))
+        # Two at most in the burst that a link may catch up; the others are still with the host.
+        self.assertLessEqual(self.process.links[self.port(0)].waiting_bytes, 2 * 2100)
         self.run_switch()
         self.assertGreaterEqual(time.monotonic() - begin, 0.07)
         self.assertEqual([number_of(frame) for frame in self.received(1)], list(range(40)))
@@ -508,6 +512,22 @@ class Hosts(unittest.TestCase):
         self.assertLess(len(arrived), 3 * switch.MAX_QUEUED_FRAMES)
         _, packets, _ = read_capture(file.getvalue())
         self.assertEqual([packet.frame for packet in packets if packet.interface == 1], arrived)
+
+    def test_comments_stay_with_their_frames_while_the_receiver_is_slow(self) -> None:
+        file = io.BytesIO()
+        self.make(Wire(duplicate_percent=30), file=file)
+        for number in range(switch.MAX_QUEUED_FRAMES // 2):
+            self.ends[0].send(numbered(number))
+            self.process.receive_from_port(self.port(0))
+        self.assertTrue(self.port(1).queue)
+        while self.port(1).queue:
+            self.received(1)
+            self.process.send_queue(self.port(1))
+        _, packets, _ = read_capture(file.getvalue())
+        commented = [packet for packet in packets if packet.interface == 1 and packet.comment]
+        self.assertGreater(len(commented), switch.MAX_QUEUED_FRAMES // 4)
+        for packet in commented:
+            self.assertIn(f"IPv4 frame {number_of(packet.frame) + 1} ", packet.comment)
 
 
 class CaptureFile(unittest.TestCase):
