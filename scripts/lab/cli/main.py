@@ -95,6 +95,11 @@ def make_parser() -> Parser:
         help="the number of the host (default: the first of the run)",
     )
 
+    wire = add_command(
+        "wire", _run_wire_command, "change the wire between the hosts of a run --wire that is there"
+    )
+    _add_wire_options(wire)
+
     bench = add_command(
         "bench", _run_bench, "measure what the devices do here, in some twelve seconds"
     )
@@ -286,6 +291,36 @@ def _add_run_options(run: Parser) -> None:
     run.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND")
 
 
+def _add_wire_options(wire: Parser) -> None:
+    wire.add_argument(
+        "--run",
+        dest="pid",
+        type=int,
+        metavar="PID",
+        help="the process ID of the run, if there are several",
+    )
+    wire.add_argument(
+        "--host", type=int, metavar="N", help="change what this host sends (default: all hosts)"
+    )
+    wire.add_argument(
+        "--to",
+        dest="receiver",
+        type=int,
+        metavar="N",
+        help="change what is sent to this host (default: to all)",
+    )
+    wire.add_argument(
+        "--down", action="store_true", help="let nothing pass from the host and to it"
+    )
+    wire.add_argument(
+        "--for",
+        dest="duration",
+        metavar="TIME",
+        help="end the change after this time, such as 3s or 200ms (default: it stays)",
+    )
+    wire_options.add_amounts(wire)
+
+
 def _add_bench_options(bench: Parser) -> None:
     _add_place_options(bench, default_driver="both")
     bench.add_argument(
@@ -326,6 +361,12 @@ def _run_shell_command(options: argparse.Namespace) -> int:
     from . import shell_command
 
     return shell_command.run(options)
+
+
+def _run_wire_command(options: argparse.Namespace) -> int:
+    from . import wire_command
+
+    return wire_command.run(options)
 
 
 def _run_version_command(options: argparse.Namespace) -> int:

@@ -151,6 +151,7 @@ def _make_request(options: argparse.Namespace, key_text: str) -> RunRequest:
         wire=wire_options.parse_wire(options),
         seed=None if options.seed is None else wire_options.parse_seed(options.seed),
         pcap=options.pcap and os.path.abspath(options.pcap),
+        changes_wire=options.wire,
         arch=options.arch or packages.machine_arch(),
         kernel=options.kernel,
         suite=options.suite,

@@ -6,7 +6,9 @@ from typing import NamedTuple
 
 from ..core.errors import UsageError
 from ..core.run_request import RunRequest, Wire
+from ..core.wire_change import MAX_WIRE
 
+EXAMPLE_NUMBER = 5
 MAX_SEED = (1 << 64) - 1
 
 
@@ -16,7 +18,6 @@ class _Amount(NamedTuple):
     name: str
     metavar: str
     unit: str
-    minimum: float
     maximum: float
     unit_name: str
     help: str
@@ -26,41 +27,57 @@ class _Amount(NamedTuple):
             number = float(text.lower().removesuffix(self.unit))
         except ValueError:
             number = -1
-        if not self.minimum <= number <= self.maximum:
+        if not 0 <= number <= self.maximum:
             raise UsageError(
-                f"--{self.name} {text}: expected {self.minimum:g} to {self.maximum:g} {self.unit_name}, such as "
-                f"{min(self.maximum, 5):g}{self.unit}"
+                f"--{self.name} {text}: expected 0 to {self.maximum:g} {self.unit_name}, such as "
+                f"{EXAMPLE_NUMBER}{self.unit}"
             )
         return number
 
 
-def _percentage(name: str, effect: str) -> _Amount:
+def _percentage(name: str, maximum: float, effect: str) -> _Amount:
     help_text = f"the share of packets that the wire {effect}: 1%%"
-    return _Amount(name, "PERCENT", "%", 0, 100, "percent", help_text)
+    return _Amount(name, "PERCENT", "%", maximum, "percent", help_text)
 
 
-LOSS = _percentage("loss", "drops")
+LOSS = _percentage("loss", MAX_WIRE.loss_percent, "drops")
 DELAY = _Amount(
-    "delay", "MS", "ms", 0, 10000, "milliseconds", "the delay of the wire in milliseconds: 5ms"
+    "delay",
+    "MS",
+    "ms",
+    MAX_WIRE.delay_ms,
+    "milliseconds",
+    "the delay of the wire in milliseconds: 5ms",
 )
-DUPLICATE = _percentage("duplicate", "sends twice")
-REORDER = _percentage("reorder", "holds back until a later one has passed")
-CORRUPT = _percentage("corrupt", "changes a bit of")
+DUPLICATE = _percentage("duplicate", MAX_WIRE.duplicate_percent, "sends twice")
+REORDER = _percentage(
+    "reorder", MAX_WIRE.reorder_percent, "holds back until a later one has passed"
+)
+CORRUPT = _percentage("corrupt", MAX_WIRE.corrupt_percent, "changes a bit of")
 RATE = _Amount(
     "rate",
     "MBIT",
     "mbit",
-    0.01,
-    100000,
+    MAX_WIRE.rate_mbit,
     "megabits per second",
     "what each host can send in megabits per second: 100mbit",
 )
 AMOUNTS = (LOSS, DELAY, DUPLICATE, REORDER, CORRUPT, RATE)  # in the order of Wire's members
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
+def add_amounts(parser: argparse.ArgumentParser) -> None:
     for amount in AMOUNTS:
         parser.add_argument(f"--{amount.name}", metavar=amount.metavar, help=amount.help)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Those of run."""
+    add_amounts(parser)
+    parser.add_argument(
+        "--wire",
+        action="store_true",
+        help="let `softrdma wire` change the wire while the command runs",
+    )
     parser.add_argument(
         "--seed",
         metavar="N",
@@ -90,11 +107,12 @@ def check_use(request: RunRequest) -> None:
     amounts = zip(AMOUNTS, request.wire)
     names = [f"--{amount.name}" for amount, number in amounts if number]
     names += ["--seed"] if request.seed is not None else []
+    names += ["--wire"] if request.changes_wire else []
     names += ["--pcap"] if request.pcap is not None else []
     if names and request.hosts == 1 and not request.peers:
         verb = "needs" if len(names) == 1 else "need"
         raise UsageError(f"{' and '.join(names)} {verb} two hosts; add: --hosts 2")
-    if request.seed is not None and not request.wire.is_random:
+    if request.seed is not None and not (request.wire.is_random or request.changes_wire):
         raise UsageError(
-            f"--seed {request.seed}: nothing is random; add one of --loss, --duplicate, --reorder, --corrupt"
+            f"--seed {request.seed}: nothing is random; add one of --loss, --duplicate, --reorder, --corrupt, --wire"
         )

@@ -35,6 +35,7 @@ class RunRequest(NamedTuple):
     wire: Wire
     seed: Optional[int]  # of the faults of the wire; None: any
     pcap: Optional[str]  # the file that gets the frames of the wire
+    changes_wire: bool  # `softrdma wire` may change it while the command runs
     arch: str
     kernel: Optional[str]  # a version; None: any
     suite: Optional[str]  # the Debian release of a guest's programs; None: those of this machine
@@ -83,6 +84,7 @@ def reason_for_kernel_per_host(request: RunRequest) -> str:
     for name, is_given in (
         ("--pcap", request.pcap is not None),
         ("--seed", request.seed is not None),
+        ("--wire", request.changes_wire),
         ("--reorder", request.wire.reorder_percent),
         ("--corrupt", request.wire.corrupt_percent),
     ):

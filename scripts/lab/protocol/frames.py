@@ -26,6 +26,7 @@ SIGNAL = b"s"  # its number
 WINDOW_SIZE = b"w"  # columns, rows
 OUTPUT_TAKEN = b"t"  # the number of output bytes that the reader has taken
 KILL = b"k"  # its reader is gone
+WIRE = b"v"  # instead of START: a change of the wire, as JSON; softrdma itself answers as a command
 
 # From a command.
 OUTPUT = b"o"
@@ -39,7 +40,7 @@ BYTES_TAKEN = b"l"  # from a guest: the number of bytes read so far
 ALIVE = b"b"  # from a guest, every two seconds
 AGENT_FAILED = b"f"  # from a guest: a traceback of the agent
 
-TO_COMMAND = START + INPUT + INPUT_END + SIGNAL + WINDOW_SIZE + OUTPUT_TAKEN + KILL
+TO_COMMAND = START + INPUT + INPUT_END + SIGNAL + WINDOW_SIZE + OUTPUT_TAKEN + KILL + WIRE
 FROM_COMMAND = OUTPUT + ERRORS + INPUT_TAKEN + EXIT_STATUS
 
 HEADER = struct.Struct("!cII")  # kind, command, length

@@ -16,8 +16,9 @@ import struct
 import time
 from typing import Callable, Dict, List, Optional, Tuple
 
-from ..core import progress, supervisor
-from ..core.errors import Interrupted, LabError
+from ..core import progress, supervisor, wire_change
+from ..core.errors import OK, Interrupted, LabError, UsageError
+from ..core.wire_change import WireChange
 from ..protocol import frames
 from ..protocol.frames import MAIN_COMMAND
 from ..protocol.stdio_client import CommandSpec, StdioClient
@@ -42,8 +43,9 @@ class Relay:
         undo: supervisor.Undo,
         are_peers_ready: Callable[[], bool] = lambda: True,
         num_hosts: int = 1,
+        change_wire: Optional[Callable[[WireChange], None]] = None,
     ):
-        """num_hosts: of a guest that has all hosts of this run."""
+        """num_hosts: of a guest that has all hosts of this run; change_wire: None: it cannot be changed."""
         self.guests = guests
         self.hosts = [
             number
@@ -52,6 +54,7 @@ class Relay:
         ]
         self.spec = spec
         self.are_peers_ready = are_peers_ready
+        self.change_wire = change_wire
         self.has_started_command = self.has_ended = False
         self.undo = undo
         may_read_input = foreground.become_foreground(undo, spec["terminal"])
@@ -193,7 +196,13 @@ class Relay:
         return None
 
     def _forward_to_callee(self, kind: bytes, caller: CommandId, body: bytes) -> None:
-        """A frame from an `on` to its command on another host, or from a `softrdma shell` to its command."""
+        """A frame from an `on` to its command on another host, or from a `softrdma shell` to its command.
+
+        Or a change of the wire.
+        """
+        if kind == frames.WIRE:
+            self._change_wire(caller, wire_change.decode(body))
+            return
         if kind == frames.START:
             (index,) = (
                 index
@@ -214,15 +223,15 @@ class Relay:
 
     def _serve_shells(self, shells: ShellServer) -> None:
         for number, kind, body in shells.receive():
-            if kind != frames.START:
-                self._forward_to_callee(kind, (SHELLS, number), body)
-                continue
             try:
-                self._start_shell(shells, number, json.loads(body))
+                if kind == frames.START:
+                    self._start_shell(shells, number, json.loads(body))
+                else:
+                    self._forward_to_callee(kind, (SHELLS, number), body)
             except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
                 shells.reject(
                     number,
-                    "shell: the run does not understand this version of softrdma; use the one that began the run",
+                    "the run does not understand this version of softrdma; use the one that began the run",
                 )
 
     def _start_shell(self, shells: ShellServer, number: int, spec: CommandSpec) -> None:
@@ -240,6 +249,26 @@ class Relay:
             spec["host"] = None
             spec["argv"] = ["on", str(host), *spec["argv"]]
         self._forward_to_callee(frames.START, (SHELLS, number), json.dumps(spec).encode())
+
+    def _change_wire(self, caller: CommandId, change: WireChange) -> None:
+        status, reason = OK, ""
+        try:
+            if not self.change_wire:
+                raise UsageError(
+                    "the wire of this run cannot be changed; begin a run whose hosts have a kernel each with: --wire"
+                )
+            self.change_wire(change)
+        except LabError as problem:
+            status, reason = problem.status, str(problem)
+        index, number = caller
+        for kind, answer in (
+            (frames.ERRORS, reason.encode()),
+            (frames.EXIT_STATUS, frames.NUMBER.pack(status)),
+        ):
+            if index != SHELLS:
+                self.guests[index].send(kind, number, answer)
+            elif self.shells:
+                self.shells.send(number, kind, answer)
 
     def _forward_to_caller(self, kind: bytes, callee: CommandId, body: bytes) -> None:
         """A frame from a command to the program that started it."""

@@ -20,11 +20,12 @@ import re
 import socket
 import subprocess
 import sys
-from typing import List, NamedTuple, Optional, Tuple
+from typing import Callable, List, NamedTuple, Optional, Tuple
 
 from ..core import progress, run_request, supervisor, temporary_folders, trust
-from ..core.errors import Unavailable
+from ..core.errors import Unavailable, UsageError
 from ..core.run_request import DEFAULT_PROCESSORS, ClusterMember, RunRequest
+from ..core.wire_change import WireChange
 from ..devices import soft_devices
 from ..kernel import custom_build, custom_kernels, uml_kernels
 from ..kernel.uml_kernels import BootKernel
@@ -138,7 +139,8 @@ def _run_guests(
             return dry_run.print_commands("uml", [guest.argv for guest in prepared], request)
         guests = [_start_guest(guest, kernel.program, request, undo) for guest in prepared]
         are_peers_ready = network.switch.check_ready if network.switch else lambda: True
-        return Relay(guests, spec, undo, are_peers_ready).run()
+        change_wire = _wire_changer(network, request)
+        return Relay(guests, spec, undo, are_peers_ready, change_wire=change_wire).run()
 
 
 class _PreparedGuest(NamedTuple):
@@ -299,7 +301,7 @@ def _make_network(request: RunRequest, undo: supervisor.Undo) -> _Network:
     members: List[Optional[ClusterMember]] = [
         ClusterMember(number, numbers, remote_numbers) for number in local_numbers
     ]
-    is_plain = not any(request.wire) and request.pcap is None
+    is_plain = not (any(request.wire) or request.changes_wire or request.pcap is not None)
     if len(local_numbers) == 2 and is_plain:  # connected directly
         cables = [_make_cable() for _ in request.drivers]
         return _Network(members, [list(ends) for ends in zip(*cables)], mtu, None)
@@ -337,7 +339,7 @@ def _make_wire(
 ) -> switch.MakeProcess:
     """What makes the process of a switch with faults and capture."""
     seed = random.getrandbits(SEED_BITS) if request.seed is None else request.seed
-    if request.wire.is_random:
+    if request.wire.is_random or request.changes_wire:
         progress.note(f"the wire has random faults; the same ones again: --seed {seed}")
     file = None
     if request.pcap is not None:
@@ -346,6 +348,28 @@ def _make_wire(
         request.wire, seed, request.drivers, local_numbers, request.pcap or "", file
     )
     return functools.partial(wire_switch.WireSwitchProcess, settings)
+
+
+def _wire_changer(network: _Network, request: RunRequest) -> Optional[Callable[[WireChange], None]]:
+    """None: the wire cannot be changed."""
+    if not network.switch or not request.changes_wire:
+        return None
+    send_change = network.switch.change_wire
+    local_numbers = [member.number for member in network.members if member]
+    all_numbers = [number for member in network.members[:1] if member for number in member.numbers]
+
+    def change_wire(change: WireChange) -> None:
+        for number in (change.sender, change.receiver):
+            if number is not None and number not in all_numbers:
+                numbers = ", ".join(map(str, all_numbers))
+                raise UsageError(f"there is no host {number} in this run; it has: {numbers}")
+        if request.peers and (change.is_down or change.sender not in (None, *local_numbers)):
+            raise UsageError(
+                "with --peer a run changes what its own host sends: use --loss 100 in each run"
+            )
+        send_change(change)
+
+    return change_wire
 
 
 def _make_cable() -> Tuple[socket.socket, socket.socket]:

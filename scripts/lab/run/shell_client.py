@@ -26,7 +26,7 @@ SIGNAL_OF = {
 
 def run(pid: Optional[int], host: Optional[int], argv: List[str]) -> int:
     """Returns the command's exit status. pid: of the run; None: the only one; host: None: the first."""
-    connection = _connect(_select_run(pid))
+    connection = connect(select_run(pid, "shell"), "shell")
     with supervisor.Undo() as undo, supervisor.handle_signals(_on_signal):
         undo.enter_context(connection)
         spec: CommandSpec = {**make_command_spec(argv), "host": host}
@@ -38,19 +38,21 @@ def run(pid: Optional[int], host: Optional[int], argv: List[str]) -> int:
     return status
 
 
-def _select_run(pid: Optional[int]) -> str:
-    """The folder of the run."""
+def select_run(pid: Optional[int], subcommand: str) -> str:
+    """The folder of the run. subcommand: for messages."""
     folders = temporary_folders.live_run_folders()
     chosen = [path for path in folders if pid in (None, _pid_of(path))]
     if len(chosen) == 1:
         return chosen[0]
     runs = "\n".join(f"  {_pid_of(path)}  {_command_line(_pid_of(path))}" for path in folders)
     if chosen:
-        raise UsageError(f"shell: there are several runs; choose one by --run PID:\n{runs}")
+        raise UsageError(f"{subcommand}: there are several runs; choose one by --run PID:\n{runs}")
     if folders:
-        raise UsageError(f"shell: --run {pid}: there is no such run; these are there:\n{runs}")
+        raise UsageError(
+            f"{subcommand}: --run {pid}: there is no such run; these are there:\n{runs}"
+        )
     raise UsageError(
-        "shell: there is no run of this user with this TMPDIR; begin one in another terminal: softrdma run"
+        f"{subcommand}: there is no run of this user with this TMPDIR; begin one in another terminal: softrdma run"
     )
 
 
@@ -69,9 +71,9 @@ def _command_line(pid: int) -> str:
     return progress.escape(" ".join(["softrdma", *words[begins[0] + 1 :]])) if begins else ""
 
 
-def _connect(folder: str) -> socket.socket:
+def connect(folder: str, subcommand: str) -> socket.socket:
     """Wait until the run's command begins, and connect to the run."""
-    connection = _try_connect(folder)
+    connection = _try_connect(folder, subcommand)
     if connection:
         return connection
     last_seen = time.monotonic()
@@ -83,12 +85,12 @@ def _connect(folder: str) -> socket.socket:
             if os.path.isdir(folder):
                 last_seen = now
             elif now - last_seen > REPLACE_SECONDS:
-                raise LabError(f"shell: the run {_pid_of(folder)} has ended")
-            connection = _try_connect(folder)
+                raise LabError(f"{subcommand}: the run {_pid_of(folder)} has ended")
+            connection = _try_connect(folder, subcommand)
     return connection
 
 
-def _try_connect(folder: str) -> Optional[socket.socket]:
+def _try_connect(folder: str, subcommand: str) -> Optional[socket.socket]:
     """None: the run has no socket, or does not listen."""
     if os.path.exists(os.path.join(folder, run_local.BIN_FOLDER)):
         raise Unavailable(
@@ -106,7 +108,7 @@ def _try_connect(folder: str) -> Optional[socket.socket]:
         connection.close()
         if os.path.isfile(os.path.join(folder, shell_server.SOCKET_NAME)):
             raise Unavailable(
-                f"shell: the run {_pid_of(folder)} has no socket, since its folder {folder} cannot have one; "
+                f"{subcommand}: the run {_pid_of(folder)} has no socket, since its folder {folder} cannot have one; "
                 "for the next run, set TMPDIR to a folder of another file system"
             ) from problem
         return None

@@ -24,8 +24,9 @@ import time
 import traceback
 from typing import Callable, Deque, Dict, List, NoReturn, Optional, Union
 
-from ..core import progress, supervisor
+from ..core import progress, supervisor, wire_change
 from ..core.errors import LabError
+from ..core.wire_change import WireChange
 from .peer_group import HELLO_INTERVAL_SECONDS, Peer, PeerGroup, describe_peers
 
 MAC_PREFIX = bytes.fromhex("02737264")  # of all interfaces; two bytes follow: network, host number
@@ -34,10 +35,14 @@ MAX_QUEUED_FRAMES = 1000  # for each port; more are dropped
 MAX_LEARNED_ADDRESSES = 1000  # of a port or peer in a network
 MAX_FRAMES_PER_TURN = 1000
 MIN_FRAME_BYTES, MAX_FRAME_BYTES = 14, 65536
-MAX_REPORT_BYTES = 65536
+MAX_REPORT_BYTES = MAX_ORDER_BYTES = 65536
 ALL_STOP_SIGNALS = {*supervisor.STOP_SIGNALS, supervisor.TERMINAL_SIGNAL}
-# What the process of a switch reports: that all hosts are ready; a note, at its end; why it has failed.
-GO, NOTE, FAILURE = b"g", b"n", b"f"
+# What the process of a switch reports: that all hosts are ready; a note, at its end; why it has failed;
+# that the wire is changed.
+GO, NOTE, FAILURE, CHANGED = b"g", b"n", b"f", b"c"
+# What it is told: that the local guests are ready; a change of the wire.
+READY, CHANGE = b"r", b"c"
+CHANGE_TIMEOUT_SECONDS = 10.0
 
 MakeProcess = Callable[
     [List[List[socket.socket]], Optional[PeerGroup], socket.socket], "SwitchProcess"
@@ -85,7 +90,7 @@ class Switch:
         if self.ready_time is None:
             self.ready_time = time.monotonic()
             with contextlib.suppress(BrokenPipeError):  # the child has ended: see _read_report()
-                self.connection.send(b"r")
+                self.connection.send(READY)
         self._read_report()
         if not self.group:
             return True
@@ -94,6 +99,20 @@ class Switch:
             self.has_noted_wait = True
             progress.note("ready, waiting for " + describe_peers(self.group.peers))
         return self.all_ready
+
+    def change_wire(self, change: WireChange) -> None:
+        """Returns when it is in effect."""
+        report = b""
+        self.connection.settimeout(CHANGE_TIMEOUT_SECONDS)
+        try:
+            self.connection.send(CHANGE + wire_change.encode(change))
+            report = self._receive_report()
+        except OSError:  # it has ended, or waits for the reader of the capture
+            pass
+        finally:
+            self.connection.setblocking(False)
+        if report[:1] != CHANGED:
+            raise LabError(report[1:].decode() or "the switch between the hosts does not answer")
 
     def _read_report(self) -> None:
         """Note that all hosts are ready, or raise why the switch has ended."""
@@ -235,10 +254,7 @@ class SwitchProcess:
                 self.parent.send(GO)
             for fd, events in self.wait(timeout_ms):
                 if fd == self.parent.fileno():  # Switch.check_ready()
-                    if not self.parent.recv(16):
-                        self.is_stopped = True
-                    elif group:
-                        group.set_ready()
+                    self.obey(self.parent.recv(MAX_ORDER_BYTES))
                 elif group and fd == group.socket.fileno():
                     group.receive(self.forward_from_peer)
                 elif events & select.POLLOUT:
@@ -247,6 +263,13 @@ class SwitchProcess:
                     self.receive_from_port(self.port_by_fd[fd])
         if group:
             group.send_byes()
+
+    def obey(self, order: bytes) -> None:
+        """order: what the parent tells; empty if it ends the process."""
+        if not order:
+            self.is_stopped = True
+        elif self.group and order == READY:
+            self.group.set_ready()
 
     def wait(self, timeout_ms: float) -> "List[tuple[int, int]]":
         """Returns descriptors with their events."""

@@ -18,11 +18,21 @@ from typing import BinaryIO, Callable, Deque, Dict, List, NamedTuple, Optional, 
 
 from .. import VERSION
 from ..core.errors import LabError, UsageError
+from ..core import wire_change
 from ..core.run_request import Wire, host_name
+from ..core.wire_change import WireTable
 from . import pcapng, wire_faults
 from .peer_group import Peer, PeerGroup
-from .switch import MAX_FRAMES_PER_TURN, MAX_QUEUED_FRAMES, Destination, Port, SwitchProcess
-from .wire_faults import NO_FAULTS, Direction, FaultSource
+from .switch import (
+    CHANGE,
+    CHANGED,
+    MAX_FRAMES_PER_TURN,
+    MAX_QUEUED_FRAMES,
+    Destination,
+    Port,
+    SwitchProcess,
+)
+from .wire_faults import Direction, FaultSource
 
 HOLD_SECONDS = 0.01  # of a frame that no later one passes
 RATE_BURST_SECONDS = 0.001  # that a link may catch up if this process was late
@@ -129,7 +139,9 @@ class WireSwitchProcess(SwitchProcess):
         parent: socket.socket,
     ):
         super().__init__(networks, group, parent)
-        self.wire = settings.wire
+        self.table = WireTable(settings.wire)
+        peers = group.peers if group else []
+        self.all_numbers = [*settings.host_numbers, *(peer.number for peer in peers)]
         self.faults = FaultSource(settings.seed)
         self.links: Dict[Port, _Link] = {}
         for network, driver in zip(self.networks, settings.drivers):
@@ -154,6 +166,16 @@ class WireSwitchProcess(SwitchProcess):
         if self.capture and self.capture.failure:
             raise LabError(self.capture.failure)
 
+    def obey(self, order: bytes) -> None:
+        super().obey(order)
+        if order[:1] == CHANGE:
+            change = wire_change.decode(order[1:])
+            self.table.change(change, self.all_numbers)
+            if change.seconds is not None:
+                end = functools.partial(self.table.end, change)
+                self._schedule(time.monotonic() + change.seconds, end)
+            self.parent.send(CHANGED)
+
     def wait(self, timeout_ms: float) -> List[Tuple[int, int]]:
         """Do what is due, and wait until more is due or a descriptor has an event."""
         self._run_agenda()
@@ -161,7 +183,8 @@ class WireSwitchProcess(SwitchProcess):
             self.capture.flush_in_interval()
         if self.agenda:
             seconds = max(0.0, self.agenda[0][0] - time.monotonic())
-            timeout_ms = min(timeout_ms, int(seconds * MS_PER_SECOND))
+            seconds = min(seconds, timeout_ms / MS_PER_SECOND)
+            timeout_ms = int(seconds * MS_PER_SECOND)
             if 0 < seconds < PRECISE_WAIT_SECONDS:
                 self._wait_precisely(seconds)
                 timeout_ms = 0
@@ -190,7 +213,7 @@ class WireSwitchProcess(SwitchProcess):
 
     def receive_from_port(self, port: Port, max_frames: int = MAX_FRAMES_PER_TURN) -> None:
         if self._can_receive(port):
-            super().receive_from_port(port, 1 if self.wire.rate_mbit else max_frames)
+            super().receive_from_port(port, 1 if self._rate_mbit(port) else max_frames)
 
     def _can_receive(self, port: Port) -> bool:
         """Whether a frame may be read from the port: whether the link is free."""
@@ -211,17 +234,22 @@ class WireSwitchProcess(SwitchProcess):
 
     def _transmit(self, source: Port, size: int) -> float:
         """Occupy the link. Returns when the frame has left the host."""
-        now = time.monotonic()
-        if not self.wire.rate_mbit:
+        now, rate_mbit = time.monotonic(), self._rate_mbit(source)
+        if not rate_mbit:
             return now
         link = self.links[source]
-        seconds = size * BITS_PER_BYTE / (self.wire.rate_mbit * BITS_PER_MEGABIT)
+        seconds = size * BITS_PER_BYTE / (rate_mbit * BITS_PER_MEGABIT)
         link.free_time = max(link.free_time, now - RATE_BURST_SECONDS) + seconds
         if link.free_time > now:
             link.is_busy = True
             self._schedule(link.free_time, functools.partial(self._free_link, source))
             self._set_events(source)
         return link.free_time
+
+    def _rate_mbit(self, port: Port) -> float:
+        """It is the same to all receivers."""
+        host = self.links[port].host
+        return self.table.wire(host, host).rate_mbit
 
     def _free_link(self, source: Port) -> None:
         self.links[source].is_busy = False
@@ -236,9 +264,8 @@ class WireSwitchProcess(SwitchProcess):
             direction = Direction(link.driver, link.host, destination.number)
         else:
             direction = Direction(link.driver, link.host, self.links[destination].host)
-        faults = NO_FAULTS
-        if self.wire.is_random:
-            faults = self.faults.decide(self.wire, direction, frame)
+        wire = self.table.wire(direction.sender, direction.receiver)
+        faults = self.faults.decide(wire, direction, frame)
         comment = faults.describe()
         if faults.is_dropped:
             return comment
@@ -250,7 +277,7 @@ class WireSwitchProcess(SwitchProcess):
         link.waiting_bytes += len(frame) * len(deliveries)
         if not self._can_receive(source):
             self._set_events(source)
-        due_time = departure_time + self.wire.delay_ms / MS_PER_SECOND
+        due_time = departure_time + wire.delay_ms / MS_PER_SECOND
         if faults.is_held:
             self.held.setdefault(direction, []).extend(deliveries)
             release = functools.partial(self._release, direction, deliveries)

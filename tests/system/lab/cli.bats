@@ -164,8 +164,12 @@ run --hosts 33 -- true
 run --loss 1% -- true
 run --hosts 2 --loss 101% -- true
 run --hosts 2 --delay soon -- true
-run --hosts 2 --rate 0 -- true
+run --hosts 2 --rate 1gbit -- true
 run --hosts 2 --seed 1 -- true
+run --wire -- true
+wire
+wire --loss 1%
+wire --host 1 --loss 1 --for soon
 run --corrupt 1% -- true
 run --in uml --hosts 2 --pcap /no/such/folder/file -- true
 run --peer 127.0.0.1 -- true

@@ -135,3 +135,48 @@ faults() {
     run_pings --pcap /dev/full
     [[ $output == *'--pcap /dev/full: the capture is not complete: writing failed: No space left on device'* ]]
 }
+
+@test "softrdma wire: a partition in one direction, from outside, delays a connection until it ends" {
+    mkfifo steps
+    # shellcheck disable=SC2016
+    "$program" run --in uml -q --hosts 2 --wire --pcap wire.pcapng -- sh -c '
+        on 2 rping -s -P -a $HOST2 >/dev/null 2>&1 & until on 2 "$0" 7174; do sleep 0.05; done
+        echo begun; read -r step
+        start=$(date +%s%N); rping -c -a $HOST2 -C 2 -v; echo status $? $((($(date +%s%N) - start) / 1000000))
+        read -r step; rping -c -a $HOST2 -C 2 >/dev/null && echo again' "$lib/is_listening" <>steps >out 2>err 3>&- &
+    pid=$!
+    wait_until grep -q begun out
+    softrdma wire --run "$pid" --host 1 --to 2 --loss 100 --for 1s
+    echo changed >steps
+    wait_until grep -q status out
+    read -r _ status milliseconds <<<"$(grep status out)"
+    ((status == 0 && milliseconds >= 500))
+    run -2 softrdma wire --run "$pid" --host 3 --loss 1
+    [[ $output == 'softrdma: wire: there is no host 3 in this run; it has: 1, 2' ]]
+    echo ended >steps
+    expect_status 0
+    grep -x again out
+    require_tshark
+    read_capture wire.pcapng -Y 'frame.comment contains "dropped"' -T fields -e frame.comment >dropped
+    grep -q 'from host 1 to 2$' dropped
+    run ! grep -q 'from host 2 to 1$' dropped
+}
+
+@test "softrdma wire: a link that is down, from a host, lets nothing pass in both directions" {
+    # shellcheck disable=SC2016
+    run -0 run_on_hosts 3 --wire -- sh -c '
+        for host in 2 3; do on $host rping -s -P -a $(eval echo \$HOST$host) >/dev/null 2>&1 & until on $host "$0" 7174; do sleep 0.05; done; done
+        on 3 "$1" wire --host 2 --down || exit
+        timeout 5 rping -c -a $HOST2 -C 1 -v && echo reached; rping -c -a $HOST3 -C 1 -v || exit
+        "$1" wire --loss 0 || exit
+        # The kernel may still take the address for unreachable.
+        until rping -c -a $HOST2 -C 1 -v 2>&1; do sleep 0.1; done' "$lib/is_listening" "$program"
+    [[ $output != *reached* && $(grep -c '^ping data' <<<"$output") == 2 ]]
+}
+
+@test "softrdma wire: a run without --wire, and one whose hosts share a kernel, are refused" {
+    # shellcheck disable=SC2016
+    run -2 run_on_hosts 2 --loss 1% -- "$program" wire --loss 2%
+    [[ $output == *'the wire of this run cannot be changed; begin a run whose hosts have a kernel each with: --wire'* ]]
+    run -77 softrdma run -q --in here --hosts 2 --wire -- true
+}

@@ -436,25 +436,25 @@ class ShellSocket(unittest.TestCase):
         os.makedirs(self.folder)
 
     def test_a_run_without_socket_is_waited_for_until_it_has_one(self) -> None:
-        self.assertIsNone(shell_client._try_connect(self.folder))
+        self.assertIsNone(shell_client._try_connect(self.folder, "shell"))
         with supervisor.Undo() as undo:
             shell_server.ShellServer(self.folder, undo)
-            connection = shell_client._try_connect(self.folder)
+            connection = shell_client._try_connect(self.folder, "shell")
             assert connection
             connection.close()
-        self.assertIsNone(shell_client._try_connect(self.folder))
+        self.assertIsNone(shell_client._try_connect(self.folder, "shell"))
 
     def test_a_run_on_the_running_kernel_has_none(self) -> None:
         os.mkdir(os.path.join(self.folder, "bin"))
         with self.assertRaisesRegex(
             Unavailable, f"the running kernel, .* {self.folder}/bin/on HOST"
         ):
-            shell_client._try_connect(self.folder)
+            shell_client._try_connect(self.folder, "shell")
 
     def test_a_run_that_cannot_have_one_is_not_waited_for(self) -> None:
         shell_server.mark_without_socket(self.folder)
         with self.assertRaisesRegex(Unavailable, "the run 4711 has no socket, .* set TMPDIR"):
-            shell_client._try_connect(self.folder)
+            shell_client._try_connect(self.folder, "shell")
 
 
 class InterruptedBuild(unittest.TestCase):

@@ -102,7 +102,7 @@ class Options(unittest.TestCase):
             ("--reorder often", "--reorder often: expected 0 to 100 percent"),
             ("--corrupt inf", "--corrupt inf: expected 0 to 100 percent"),
             ("--delay 5s", "--delay 5s: expected 0 to 10000 milliseconds, such as 5ms"),
-            ("--rate 0", "--rate 0: expected 0.01 to 100000 megabits per second, such as 5mbit"),
+            ("--rate -1", "--rate -1: expected 0 to 100000 megabits per second, such as 5mbit"),
             ("--rate 1gbit", "--rate 1gbit: expected"),
         ):
             with self.assertRaises(UsageError) as raised:

@@ -1,0 +1,220 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""`softrdma wire`: its options, and what a change does to the wire."""
+
+import json
+import os
+import socket
+import sys
+import tempfile
+import unittest
+from typing import Any, Dict, Tuple
+from unittest import mock
+
+TEST_FOLDER = os.path.dirname(os.path.realpath(__file__))
+sys.path.insert(0, os.path.join(TEST_FOLDER, "..", "..", "..", "scripts"))
+sys.dont_write_bytecode = True
+
+from lab.cli import main, wire_command  # noqa: E402
+from lab.core import supervisor, wire_change  # noqa: E402
+from lab.core.errors import LabError, Unavailable, UsageError  # noqa: E402
+from lab.core.run_request import Wire  # noqa: E402
+from lab.core.wire_change import WireChange, WireTable  # noqa: E402
+from lab.protocol import frames  # noqa: E402
+from lab.run import run_local, shell_client, switch, wire_client, wire_switch  # noqa: E402
+
+HOSTS = [1, 2, 3]
+DIRECTIONS = [(sender, receiver) for sender in HOSTS for receiver in HOSTS if sender != receiver]
+
+
+def make_change(words: str) -> WireChange:
+    return wire_command.make_change(main.make_parser().parse_args(["wire", *words.split()]))
+
+
+class Options(unittest.TestCase):
+    def test_only_given_options_change(self) -> None:
+        self.assertEqual(
+            make_change("--host 1 --to 2 --loss 3% --delay 0 --for 3s"),
+            WireChange(1, 2, {"loss_percent": 3, "delay_ms": 0}, False, 3),
+        )
+        self.assertEqual(
+            make_change("--host 2 --down --for 200ms"), WireChange(2, None, {}, True, 0.2)
+        )
+        self.assertEqual(
+            make_change("--rate 5"), WireChange(None, None, {"rate_mbit": 5}, False, None)
+        )
+
+    def test_error_names_what_is_wrong(self) -> None:
+        for words, text in (
+            ("--host 1", "wire: nothing is to be changed; try: softrdma wire --host 1 --loss 100"),
+            ("--down", "wire --down: it is for the link of a host; use: --host N --down"),
+            ("--host 1 --down --loss 3", "wire --down: it is for"),
+            ("--host 1 --to 2 --rate 3", "wire --rate: it is that of a host to all others"),
+            ("--host 1 --to 1 --loss 3", "wire --to 1: a host has no wire to itself"),
+            ("--loss 101", "--loss 101: expected 0 to 100 percent"),
+            ("--loss 1 --for 0", "wire --for 0: expected a time of up to 86400 seconds"),
+            ("--loss 1 --for 1h", "wire --for 1h: expected"),
+            ("--loss 1 --for nan", "wire --for nan: expected"),
+        ):
+            with self.assertRaises(UsageError) as raised:
+                make_change(words)
+            self.assertIn(text, str(raised.exception))
+
+
+class Changes(unittest.TestCase):
+    def lost(self, table: WireTable) -> "set[Tuple[int, int]]":
+        return {direction for direction in DIRECTIONS if table.wire(*direction).loss_percent}
+
+    def test_direction_is_that_of_host_and_to(self) -> None:
+        for words, expected in (
+            ("--loss 1", set(DIRECTIONS)),
+            ("--host 1 --loss 1", {(1, 2), (1, 3)}),
+            ("--to 1 --loss 1", {(2, 1), (3, 1)}),
+            ("--host 1 --to 3 --loss 1", {(1, 3)}),
+            ("--host 1 --down", {(1, 2), (1, 3), (2, 1), (3, 1)}),
+            ("--host 1 --to 3 --down", {(1, 3), (3, 1)}),
+        ):
+            for duration in ("", " --for 1s"):
+                table = WireTable(Wire())
+                table.change(make_change(words + duration), HOSTS)
+                self.assertEqual(self.lost(table), expected, words + duration)
+
+    def test_values_that_are_not_given_stay(self) -> None:
+        table = WireTable(Wire(loss_percent=1, delay_ms=5))
+        table.change(make_change("--delay 7"), HOSTS)
+        table.change(make_change("--host 1 --duplicate 2 --for 1s"), HOSTS)
+        self.assertEqual(table.wire(1, 2), Wire(1, 7, 2))
+        self.assertEqual(table.wire(2, 1), Wire(1, 7))
+
+    def test_end_of_a_change_restores_what_others_leave(self) -> None:
+        table = WireTable(Wire(loss_percent=1))
+        first, second = make_change("--loss 20 --for 1s"), make_change("--loss 30 --for 1s")
+        table.change(first, HOSTS)
+        table.change(second, HOSTS)
+        self.assertEqual(table.wire(1, 2).loss_percent, 30)
+        table.end(first)
+        self.assertEqual(table.wire(1, 2).loss_percent, 30)
+        table.change(make_change("--loss 2"), HOSTS)
+        self.assertEqual(table.wire(1, 2).loss_percent, 30)
+        table.end(second)
+        self.assertEqual(table.wire(1, 2).loss_percent, 2)
+
+    def test_change_passes_unchanged_and_others_are_refused(self) -> None:
+        change = make_change("--host 1 --to 2 --loss 3% --for 3s")
+        self.assertEqual(wire_change.decode(wire_change.encode(change)), change)
+        valid: Dict[str, Any] = change._asdict()
+        for name, wrong in (
+            ("sender", "1"),
+            ("sender", True),
+            ("receiver", 1.5),
+            ("values", {"loss_percent": "3"}),
+            ("values", {"loss_percent": float("nan")}),
+            ("values", {"delay_ms": -1}),
+            ("values", {"unknown": 1}),
+            ("values", [1]),
+            ("values", {"loss_percent": 101}),
+            ("values", {"rate_mbit": 10**400}),
+            ("is_down", 1),
+            ("seconds", float("inf")),
+            ("seconds", "3"),
+            ("other", 1),
+        ):
+            data = json.dumps({**valid, name: wrong}).encode()
+            with self.assertRaises((ValueError, TypeError, KeyError), msg=name):
+                wire_change.decode(data)
+
+
+class SwitchWithChanges(unittest.TestCase):
+    def setUp(self) -> None:
+        undo = supervisor.Undo()
+        self.addCleanup(undo.close)
+        cables = [socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in HOSTS]
+        for end in (end for cable in cables for end in cable):
+            self.addCleanup(end.close)
+        self.ends = [end for end, _ in cables]
+        for end in self.ends:
+            end.settimeout(60)  # ends a hang
+        settings = wire_switch.WireSettings(Wire(), 1, ["rxe"], HOSTS, "", None)
+
+        def make_process(*arguments: Any) -> wire_switch.WireSwitchProcess:
+            return wire_switch.WireSwitchProcess(settings, *arguments)
+
+        self.switch = switch.Switch(undo, [[end for _, end in cables]], None, make_process)
+        self.addCleanup(self.switch.connection.close)
+
+    def send(self, sender: int, text: bytes) -> None:
+        """To all others."""
+        mac = switch.mac_address(0, sender)
+        self.ends[sender - 1].send(b"\xff" * 6 + mac + b"\x08\0" + text)
+
+    def receive(self, receiver: int) -> bytes:
+        return self.ends[receiver - 1].recv(switch.MAX_FRAME_BYTES)[14:]
+
+    def test_change_is_in_effect_when_the_call_returns(self) -> None:
+        self.switch.change_wire(make_change("--host 1 --to 2 --loss 100"))
+        self.send(1, b"lost")
+        self.assertEqual(self.receive(3), b"lost")
+        self.send(3, b"other")
+        self.assertEqual(self.receive(2), b"other")
+        self.switch.change_wire(make_change("--loss 0"))
+        self.send(1, b"next")
+        self.assertEqual(self.receive(2), b"next")
+
+    def test_change_ends_after_its_time(self) -> None:
+        self.switch.change_wire(make_change("--host 1 --down --for 100ms"))
+        self.ends[1].settimeout(0.02)
+        num_lost = 0
+        text = b""
+        while not text:
+            self.send(1, b"text")
+            try:
+                text = self.receive(2)
+            except socket.timeout:
+                num_lost += 1
+        self.assertGreater(num_lost, 0)
+
+    def test_switch_that_has_ended_is_an_error(self) -> None:
+        self.switch.connection.shutdown(socket.SHUT_WR)
+        os.waitpid(self.switch.child, 0)
+        with self.assertRaisesRegex(LabError, "does not answer"):
+            self.switch.change_wire(make_change("--loss 1"))
+
+
+class Client(unittest.TestCase):
+    def answer(self, answer: bytes) -> WireChange:
+        """Returns what the run gets from a client that it answers so."""
+        client_end, run_end = socket.socketpair()
+        with client_end, run_end, mock.patch.object(wire_client, "_connect", lambda _: client_end):
+            run_end.sendall(answer)
+            run_end.shutdown(socket.SHUT_WR)
+            try:
+                wire_client.change_wire(None, make_change("--loss 1"))
+            finally:
+                (frame,) = frames.Decoder().feed(run_end.recv(1000))
+        self.assertEqual(frame[0], frames.WIRE)
+        return wire_change.decode(frame[2])
+
+    def test_client_sends_the_change(self) -> None:
+        change = self.answer(frames.encode_number(frames.EXIT_STATUS, 0, 0))
+        self.assertEqual(change, make_change("--loss 1"))
+
+    def test_reason_of_the_run_is_the_error(self) -> None:
+        answer = frames.encode(frames.ERRORS, 0, b"there is no host 9\x07")
+        with self.assertRaises(UsageError) as raised:
+            self.answer(answer + frames.encode_number(frames.EXIT_STATUS, 0, 2))
+        self.assertEqual(str(raised.exception), r"wire: there is no host 9\x07")
+
+    def test_run_that_ends_is_an_error(self) -> None:
+        with self.assertRaisesRegex(LabError, "the run has ended"):
+            self.answer(b"")
+
+    def test_run_on_the_running_kernel_is_refused(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            os.mkdir(os.path.join(folder, run_local.BIN_FOLDER))
+            with mock.patch.object(shell_client, "select_run", lambda *_: folder):
+                with self.assertRaisesRegex(Unavailable, "share the running kernel"):
+                    wire_client.change_wire(1, make_change("--loss 1"))
+
+
+if __name__ == "__main__":
+    unittest.main()
