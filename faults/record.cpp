@@ -69,8 +69,8 @@ const char *name_of(interposer::object_kind kind) noexcept {
     return "object";
 }
 
-/// Where the program makes a call: also if that is in an inline function of verbs.h, which a
-/// program that is not optimized has as a function of its own.
+/// Where the program makes a call: also if that is in an inline function of verbs.h, which is a
+/// real function of a program that is not optimized.
 std::string describe_place(const reports::stack_trace &stack) {
     const std::vector<std::string> frames = reports::to_strings(stack);
     return frames.empty() ? "??" : frames.front();

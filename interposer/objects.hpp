@@ -219,7 +219,7 @@ void add_object(object_kind, const void *handle, ibv_context *, const std::vecto
 /// For the observers of the context.
 void add_object(object_kind, const void *handle, ibv_context *);
 
-/// Observers want each call that begins: set before the first one.
+/// An observer is told of each call that begins: set before the first call.
 inline constinit std::atomic<bool> are_calls_wanted = false;
 int ask_for_failure(const char *call);
 /// A call of the program begins. An errno: it is to fail with that. See observer::before_call().

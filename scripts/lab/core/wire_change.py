@@ -46,16 +46,17 @@ def decode(data: bytes) -> WireChange:
         raise ValueError("is_down")
     if not isinstance(change.values, dict):
         raise ValueError("the values")
-    limits = {**MAX_WIRE._asdict(), "seconds": MAX_SECONDS}
-    numbers = (
-        dict(change.values)
-        if change.seconds is None
-        else {**change.values, "seconds": change.seconds}
-    )
-    for name, value in numbers.items():
-        if type(value) not in (int, float) or not 0 <= value <= limits[name]:
-            raise ValueError(name)
+    limits = MAX_WIRE._asdict()
+    for name, value in change.values.items():
+        _check_number(name, value, limits[name])
+    if change.seconds is not None:
+        _check_number("seconds", change.seconds, MAX_SECONDS)
     return change
+
+
+def _check_number(name: str, value: object, limit: float) -> None:
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value <= limit:
+        raise ValueError(name)
 
 
 class WireTable:

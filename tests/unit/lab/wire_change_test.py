@@ -111,6 +111,7 @@ class Changes(unittest.TestCase):
             ("values", {"loss_percent": float("nan")}),
             ("values", {"delay_ms": -1}),
             ("values", {"unknown": 1}),
+            ("values", {"seconds": 1}),  # of the change, not of the wire
             ("values", [1]),
             ("values", {"loss_percent": 101}),
             ("values", {"rate_mbit": 10**400}),
