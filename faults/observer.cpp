@@ -73,8 +73,12 @@ template <class wr_type>
 void change_request(const request &posted, wr_type &wr, request_class posted_class) {
     with_process([&](process_faults &process) {
         process.requests.note_post(posted);
-        const due_fault due =
-            process.schedule.count_request(posted_class, std::chrono::steady_clock::now());
+        queue_pairs::identity queue;
+        if (process.selects_queues)
+            queue = process.qps.find(posted.queue);
+        const due_fault due = process.schedule.count_request(
+            posted_class, {.number = queue.number, .peer = queue.peer},
+            std::chrono::steady_clock::now());
         if (due.cause != nullptr && process.requests.begin(posted, wr, *due.cause))
             process.log.note_request(due, posted, qp_num_of(process, posted));
     });
@@ -122,7 +126,7 @@ class fault_observer final : public observer {
                                             if (due.cause->effect == action::FAIL)
                                                 error = due.cause->error;
                                             else
-                                                delay += due.cause->delay;
+                                                delay += due.cause->duration;
                                         });
         });
         if (delay.count() >
@@ -135,7 +139,7 @@ class fault_observer final : public observer {
         with_process([&](process_faults &process) {
             const auto now = std::chrono::steady_clock::now();
             process.schedule.start(now);
-            process.log.note_device();
+            process.log.note_device(ibv_get_device_name(context.device));
             if (process.has_events)
                 add_events(process, context, now);
         });
@@ -162,12 +166,20 @@ class fault_observer final : public observer {
                 process.requests.forget(created.handle);
             if (created.kind == object_kind::SRQ)
                 process.requests.add_srq(created.handle);
+            if (created.kind == object_kind::QP)
+                process.qps.add(created.handle);
+            if (created.kind == object_kind::CM_ID)
+                process.qps.add_cm_id(static_cast<const rdma_cm_id *>(created.handle));
             if (process.has_events)
                 process.events.add_object(created);
         });
     }
     void before_destroy(const object &ending) override {
         with_process([&](process_faults &process) {
+            // Not at its end: its memory is freed then, and may be another id's. One whose end
+            // fails has no peer any more.
+            if (ending.kind == object_kind::CM_ID)
+                process.qps.remove_cm_id(static_cast<const rdma_cm_id *>(ending.handle));
             if (process.has_events && ending.kind == object_kind::CONTEXT)
                 process.events.remove_context(static_cast<const ibv_context *>(ending.handle));
             else if (process.has_events)
@@ -178,11 +190,27 @@ class fault_observer final : public observer {
         with_process([&](process_faults &process) {
             if (process.has_events)
                 process.events.end_destroy(ended, error == 0);
-            if (error == 0)
-                process.log.remove_object(ended.kind);
+            if (error != 0)
+                return;
+            if (ended.kind == object_kind::QP)
+                process.qps.remove(ended.handle);
+            process.log.remove_object(ended.kind);
         });
     }
+    std::chrono::microseconds delay_of_sends(const object &) override {
+        std::chrono::microseconds delay{};
+        with_process([&](process_faults &process) {
+            const std::uint64_t number = process.qps.next_number();
+            if (const fault *const late = process.schedule.find_delay(number)) {
+                delay = late->duration;
+                process.log.note_late_queue(*late, number);
+            }
+        });
+        return delay;
+    }
     void on_modify_qp(ibv_qp &qp, const ibv_qp_attr &attr, int mask) override {
+        if ((mask & IBV_QP_AV) != 0)
+            with_process([&](process_faults &process) { process.qps.set_peer(&qp, attr.ah_attr); });
         if ((mask & IBV_QP_STATE) == 0)
             return;
         with_process([&](process_faults &process) {

@@ -2,6 +2,8 @@
 
 #include "plan.hpp"
 
+#include <algorithm>
+
 namespace coherdma::faults {
 namespace {
 
@@ -31,6 +33,11 @@ bool includes(request_class fault_class, request_class posted) noexcept {
            (fault_class == request_class::REQUEST && posted != request_class::RECEIVE);
 }
 
+bool includes(const queue_selection &selected, const queue_identity &queue) noexcept {
+    return (selected.number == 0 || selected.number == queue.number) &&
+           (selected.peer.empty() || selected.peer == queue.peer);
+}
+
 } // namespace
 
 plan::plan(std::vector<fault> faults, std::uint64_t seed)
@@ -44,15 +51,31 @@ void plan::start(time_point now) noexcept {
     start_.compare_exchange_strong(none, now.time_since_epoch().count(), std::memory_order_relaxed);
 }
 
-due_fault plan::count_request(request_class posted, time_point now) noexcept {
+due_fault plan::count_request(request_class posted, const queue_identity &queue,
+                              time_point now) noexcept {
     due_fault result;
     for (std::size_t i = 0; i < faults_.size(); ++i)
-        if (includes(faults_[i].requests, posted)) {
+        if (includes(faults_[i].requests, posted) && includes(faults_[i].queues, queue)) {
             const due_fault due = count(i, now);
-            if (result.cause == nullptr) // all count it, one changes it
-                result = due;
+            if (result.cause == nullptr && faults_[i].effect == action::FAIL)
+                result = due; // all count it, one changes it
         }
     return result;
+}
+
+bool plan::selects_queues() const noexcept {
+    return std::any_of(faults_.begin(), faults_.end(),
+                       [](const fault &each) { return !each.queues.is_any(); });
+}
+
+const fault *plan::find_delay(std::uint64_t qp_number) const noexcept {
+    const fault *longest = nullptr;
+    for (const fault &each : faults_)
+        if (each.effect == action::DELAY && each.requests != request_class::NONE &&
+            includes(each.queues, {.number = qp_number}) &&
+            (longest == nullptr || each.duration > longest->duration))
+            longest = &each;
+    return longest;
 }
 
 std::vector<plan::event> plan::list_events(time_point now) const {

@@ -21,6 +21,12 @@ struct due_fault {
     std::uint64_t count = 0; ///< the number of the call or request, from 1, among those it names
 };
 
+/// What a scenario calls a queue pair.
+struct queue_identity {
+    std::uint64_t number = 0;   ///< from 1, in the order of creation; 0: of an SRQ
+    std::string_view peer = {}; ///< its address; "": unknown
+};
+
 /// Thread-safe. The same calls get the same faults, whatever the threads: what is random depends on
 /// the seed, the fault, and the number of the call.
 class plan {
@@ -48,7 +54,13 @@ class plan {
         }
     }
     /// A request of this class, which is not REQUEST, is posted.
-    due_fault count_request(request_class, time_point now) noexcept;
+    due_fault count_request(request_class, const queue_identity &, time_point now) noexcept;
+    /// Whether a fault is of some queue pairs only.
+    [[nodiscard]] bool selects_queues() const noexcept;
+
+    /// How late the driver gets the sends of the process's queue pair of this number; nullptr: not
+    /// late.
+    [[nodiscard]] const fault *find_delay(std::uint64_t qp_number) const noexcept;
 
     /// The events that a device is to have which is opened now, with their times.
     struct event {

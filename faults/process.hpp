@@ -6,6 +6,7 @@
 #include "async_events.hpp"
 #include "failing_requests.hpp"
 #include "plan.hpp"
+#include "queue_pairs.hpp"
 #include "record.hpp"
 #include "settings.hpp"
 
@@ -19,11 +20,14 @@ struct process_faults {
     explicit process_faults(const settings &config)
         : schedule(config.faults, config.seed)
         , log(config.log_file, config.records_calls)
+        , selects_queues(schedule.selects_queues())
         , has_events(std::any_of(config.faults.begin(), config.faults.end(),
                                  [](const fault &each) { return each.effect == action::EVENT; })) {}
 
     plan schedule;
     record log;
+    queue_pairs qps;
+    const bool selects_queues;
     failing_requests requests;
     async_events events; ///< used only if the scenario has some
     const bool has_events;

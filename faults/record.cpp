@@ -149,7 +149,7 @@ void record::note_call(const due_fault &due, const char *call) {
         line.members["error"] = name_of_errno(due.cause->error);
         line.text += " failed with " + name_of_errno(due.cause->error);
     } else {
-        line.members["delay"] = std::chrono::duration<double>(due.cause->delay).count();
+        line.members["delay"] = std::chrono::duration<double>(due.cause->duration).count();
         line.text += " waited";
     }
     if (records_calls_)
@@ -219,12 +219,24 @@ void record::note_failed_event(const fault &failed, const char *device, const st
     write(failed, line);
 }
 
-void record::note_device() {
+void record::note_late_queue(const fault &cause, std::uint64_t qp_number) {
+    if (!wants_line(cause, IS_DONE))
+        return;
+    entry line = begin_entry(cause);
+    line.members["late"] = qp_number;
+    line.members["delay"] = std::chrono::duration<double>(cause.duration).count();
+    line.text =
+        "the device gets the requests of queue pair number " + std::to_string(qp_number) + " late";
+    write(cause, line);
+}
+
+void record::note_device(const char *device) {
     const std::lock_guard guard(mutex_);
     if (std::exchange(has_device_, true) || !has_log_ || is_ended_)
         return;
     // At once: the process may end without a summary.
-    write_line(dump({{"opened", true}, {"program", program_invocation_short_name}}));
+    write_line(
+        dump({{"opened", true}, {"device", device}, {"program", program_invocation_short_name}}));
 }
 
 void record::add_call(const char *call) {

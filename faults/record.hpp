@@ -40,8 +40,11 @@ class record {
     void note_event(const fault &, const char *device);
     void note_failed_event(const fault &, const char *device, const std::string &reason);
 
+    /// The device will get the sends of the process's queue pair of this number late.
+    void note_late_queue(const fault &, std::uint64_t qp_number);
+
     /// The process has opened a device.
-    void note_device();
+    void note_device(const char *device);
     /// For the list of calls.
     void add_call(const char *call);
     void add_object(interposer::object_kind);

@@ -2,6 +2,7 @@
 
 #include "scenario.hpp"
 
+#include "address.hpp"
 #include "names.hpp"
 
 #include <array>
@@ -170,7 +171,7 @@ word parse_selection(word current, word_reader &words, selection &selected) {
         return words.next();
     }
     selected.first = parse_ordinal(
-        current, "each, every 100th, 2nd, 1% of, event, or after 2s before one of them");
+        current, "each, every 100th, 2nd, 1% of, event, port, run, or after 2s before one of them");
     selected.step = 0;
     return words.next();
 }
@@ -188,18 +189,50 @@ void parse_target(const word &target, fault &parsed) {
                        "(all of them: coherdma fault --list)");
 }
 
+/// "of qp 2", "to 198.18.0.2", or none. Returns the word after it.
+word parse_queues(word current, word_reader &words, queue_selection &queues) {
+    if (current.text == "to") {
+        const word address = words.next();
+        queues.peer = normalize_address(address.text);
+        if (queues.peer.empty())
+            refuse(address, "the address of a peer such as 198.18.0.2");
+        return words.next();
+    }
+    if (current.text != "of")
+        return current;
+    if (const word qp = words.next(); qp.text != "qp")
+        refuse(qp, "qp, as in of qp 2");
+    const word number = words.next();
+    std::string_view rest = number.text;
+    const auto value = take_number<std::uint64_t>(rest);
+    if (!value || *value == 0 || !rest.empty())
+        refuse(number, "the number of a queue pair, from 1, in the order of their creation");
+    queues.number = *value;
+    return words.next();
+}
+
+/// All sends of a queue pair are late: the driver has to get them in their order.
+void parse_late_requests(const word &verb, fault &parsed) {
+    const bool is_each =
+        parsed.selected.first == 1 && parsed.selected.step == 1 && parsed.selected.share >= 1;
+    if (parsed.requests != request_class::REQUEST || !is_each || parsed.begin.count() != 0 ||
+        !parsed.queues.peer.empty())
+        refuse(verb, "fails; only \"each request\" or \"each request of qp 2\" takes a time");
+}
+
 void parse_action(const word &verb, word_reader &words, fault &parsed) {
     const bool is_call = !parsed.call.empty();
     if (verb.text == "takes" || verb.text == "take") {
         if (!is_call)
-            refuse(verb, "fails, because a request has no duration that could be set; a call, such "
-                         "as ibv_post_send, has");
+            parse_late_requests(verb, parsed);
         parsed.effect = action::DELAY;
-        parsed.delay = parse_duration(words.next());
+        parsed.duration = parse_duration(words.next());
         return;
     }
     if (verb.text != "fails" && verb.text != "fail")
-        refuse(verb, is_call ? "fails or takes" : "fails");
+        refuse(verb, is_call                  ? "fails or takes"
+                     : parsed.queues.is_any() ? "fails, of or to"
+                                              : "fails");
     const word error = words.next();
     parsed.error = is_call ? find_errno(error.text) : find_status(error.text);
     if (parsed.error == 0)
@@ -216,6 +249,34 @@ void parse_event(const word &name, fault &parsed) {
     parsed.event = *event;
 }
 
+/// down [for 3s]
+void parse_port(word_reader &words, fault &parsed) {
+    if (const word state = words.next(); state.text != "down")
+        refuse(state, "down, as in port down for 3s");
+    parsed.effect = action::PORT_DOWN;
+    word_reader ahead = words;
+    const word next = ahead.next();
+    if (next.text.empty())
+        return;
+    words = ahead;
+    if (next.text != "for")
+        refuse(next, "for 3s, ; or the end of the line");
+    parsed.duration = parse_duration(words.next());
+}
+
+/// Up to the end of the fault.
+void parse_command(word_reader &words, fault &parsed) {
+    const word first = words.next();
+    if (first.text.empty())
+        refuse(first, "a command, as in run softrdma wire --host 1 --loss 5%");
+    std::string_view last = first.text;
+    for (word_reader ahead = words; !(last = ahead.next().text).empty();)
+        words = ahead;
+    parsed.effect = action::RUN;
+    const char *const begin = first.text.data();
+    parsed.command.assign(begin, static_cast<std::size_t>(words.rest().data() - begin));
+}
+
 fault parse_fault(word_reader &words) {
     const std::string_view begin = words.rest();
     fault parsed;
@@ -226,10 +287,17 @@ fault parse_fault(word_reader &words) {
     }
     if (current.text == "event") {
         parse_event(words.next(), parsed);
+    } else if (current.text == "port") {
+        parse_port(words, parsed);
+    } else if (current.text == "run") {
+        parse_command(words, parsed);
     } else {
         current = parse_selection(current, words, parsed.selected);
         parse_target(current, parsed);
-        parse_action(words.next(), words, parsed);
+        current = words.next();
+        if (parsed.requests != request_class::NONE)
+            current = parse_queues(current, words, parsed.queues);
+        parse_action(current, words, parsed);
     }
     parsed.text = begin.substr(0, begin.size() - words.rest().size());
     if (const word extra = words.next(); !extra.text.empty())

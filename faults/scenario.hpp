@@ -34,19 +34,34 @@ struct selection {
     double share = 1;       ///< of them, chosen at random
 };
 
-enum class action : unsigned char { FAIL, DELAY, EVENT };
+enum class action : unsigned char { FAIL, DELAY, EVENT, PORT_DOWN, RUN };
+
+/// Of which queue pairs a fault's requests are.
+struct queue_selection {
+    std::uint64_t number = 0; ///< the process has created it as its n-th one; 0: any
+    std::string peer;         ///< its peer's address, as inet_ntop() writes it; "": any
+    [[nodiscard]] bool is_any() const noexcept { return number == 0 && peer.empty(); }
+};
 
 struct fault {
     std::chrono::microseconds begin{}; ///< since the process opened its first device
     selection selected;
     std::string call;                             ///< "ibv_reg_mr"; "": it is not of calls
     request_class requests = request_class::NONE; ///< NONE: it is not of requests
+    queue_selection queues;                       ///< of requests
     action effect = action::FAIL;
     int error = 0;             ///< FAIL: an errno, or an ibv_wc_status
     ibv_event_type event = {}; ///< EVENT
-    std::chrono::microseconds delay{};
+    /// DELAY: of a call, or of the sends of a queue pair. PORT_DOWN: for how long; 0: to the end.
+    std::chrono::microseconds duration{};
+    std::string command;   ///< RUN: for a shell
     std::size_t index = 0; ///< in the scenario
     std::string text;      ///< as the scenario has it
+
+    /// It is done to the machine, by coherdma fault, rather than in a process of the program.
+    [[nodiscard]] bool is_of_machine() const noexcept {
+        return effect == action::PORT_DOWN || effect == action::RUN;
+    }
 };
 
 struct scenario_error : std::runtime_error {

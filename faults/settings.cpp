@@ -4,6 +4,7 @@
 
 #include "reports/text.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <string_view>
@@ -38,6 +39,12 @@ void read_scenario(settings &config) {
         return;
     try {
         config.faults = parse_scenario(text);
+        const auto of_machine =
+            std::find_if(config.faults.begin(), config.faults.end(),
+                         [](const fault &each) { return each.is_of_machine(); });
+        if (of_machine != config.faults.end() && get_variable("COHERDMA_FAULT_LOG").empty())
+            config.problem = "COHERDMA_FAULTS: only coherdma fault can do this: '" +
+                             reports::printable(of_machine->text) + "'\n";
     } catch (const scenario_error &error) {
         config.problem =
             "COHERDMA_FAULTS: " + std::string(error.what()) + "\n" + point_at(error, text);

@@ -49,6 +49,11 @@ option &option::delimiter(char separator) {
     return *this;
 }
 
+option &option::hide() {
+    opt_->group("");
+    return *this;
+}
+
 option &option::allow_extra_args(bool allowed) {
     opt_->allow_extra_args(allowed);
     return *this;

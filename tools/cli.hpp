@@ -38,6 +38,7 @@ class option {
     option &required();
     option &delimiter(char separator);
     option &allow_extra_args(bool allowed);
+    option &hide(); ///< --help does not have it
     option &capture_default_str();
     option &excludes(const option &other);
     option &check(const validator &validate, const std::string &description = "");

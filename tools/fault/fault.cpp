@@ -5,6 +5,7 @@
 #include "command.hpp"
 #include "fault/fail_each.hpp"
 #include "fault/log.hpp"
+#include "fault/machine_actions.hpp"
 #include "fault/report.hpp"
 #include "faults/names.hpp"
 #include "faults/scenario.hpp"
@@ -42,6 +43,7 @@ struct fault_options {
     std::string errors; ///< of --fail-each, separated by commas
     std::uint64_t seed = 0;
     bool has_seed = false, fail_each = false, json = false, list = false;
+    bool acts = false; ///< this process does what a scenario does to the machine
     int limit_seconds = DEFAULT_LIMIT;
     run::location_options location;
     std::string scenario; ///< with --file or --fail-each: COMMAND without its arguments
@@ -142,17 +144,43 @@ void check_size(const fault_options &opts, const std::string &scenario) {
         throw cli::usage_error(fmt::format("fault: {}: the file has a zero byte", name));
 }
 
-/// Each once.
-std::vector<std::string> list_faults(const fault_options &opts, const std::string &scenario) {
-    std::vector<std::string> faults;
+/// Exits if the scenario is wrong.
+std::vector<coherdma::faults::fault> read_faults(const fault_options &opts,
+                                                 const std::string &scenario) {
     try {
-        for (const coherdma::faults::fault &each : parse_scenario(scenario))
-            if (std::find(faults.begin(), faults.end(), each.text) == faults.end())
-                faults.push_back(each.text);
+        return parse_scenario(scenario);
     } catch (const coherdma::faults::scenario_error &error) {
         refuse_scenario(error, scenario, opts.scenario_file);
     }
-    return faults;
+}
+
+/// Each once.
+std::vector<std::string> texts_of(const std::vector<coherdma::faults::fault> &faults) {
+    std::vector<std::string> texts;
+    for (const coherdma::faults::fault &each : faults)
+        if (std::find(texts.begin(), texts.end(), each.text) == texts.end())
+            texts.push_back(each.text);
+    return texts;
+}
+
+/// The command, started by a process that does what the scenario does to the machine: this one may
+/// be outside of the lab.
+std::vector<std::string> acting(const std::vector<std::string> &command) {
+    std::vector<std::string> args = {fs::read_symlink("/proc/self/exe"), "fault", "--act", "--"};
+    args.insert(args.end(), command.begin(), command.end());
+    return args;
+}
+
+/// Of the process that does it: the environment has the scenario, and the folder of the logs.
+/// Returns the status of the command.
+int run_acting(const std::vector<std::string> &command) {
+    const char *const scenario = std::getenv("COHERDMA_FAULTS");
+    const char *const log_file = std::getenv("COHERDMA_FAULT_LOG");
+    if (scenario == nullptr || log_file == nullptr)
+        throw cli::usage_error("fault: --act is for coherdma fault itself");
+    const run::signal_forwarder forwarder;
+    const machine_actions actions(parse_scenario(scenario), fs::path(log_file).parent_path());
+    return run::run_command(command, {});
 }
 
 /// Returns the exit status.
@@ -160,12 +188,16 @@ int run_scenario(const fault_options &opts, const std::string &scenario,
                  const std::vector<std::string> &command) {
     run_report report;
     check_size(opts, scenario);
-    report.faults = list_faults(opts, scenario);
+    const std::vector<coherdma::faults::fault> faults = read_faults(opts, scenario);
+    report.faults = texts_of(faults);
     report.seed = opts.has_seed ? opts.seed : std::random_device{}();
     run::output_file output(opts.output_file);
     runner place(opts);
     const run::signal_forwarder forwarder;
-    report.status = place.run(command,
+    const bool has_acts =
+        std::any_of(faults.begin(), faults.end(),
+                    [](const coherdma::faults::fault &each) { return each.is_of_machine(); });
+    report.status = place.run(has_acts ? acting(command) : command,
                               {{"COHERDMA_FAULTS", scenario},
                                {"COHERDMA_FAULT_SEED", std::to_string(report.seed)},
                                {"COHERDMA_FAULT_PROGRAM", opts.only_program}},
@@ -354,6 +386,8 @@ int run_subcommand(const fault_options &opts, const cli::command &command) {
             throw cli::usage_error("fault: --fail-each has no scenario");
         if (!opts.fail_each && !opts.errors.empty())
             throw cli::usage_error("fault: --errors is for --fail-each");
+        if (opts.acts)
+            return run_acting(command_without_scenario(opts, command));
         if (opts.fail_each)
             return fail_each_call(opts, command_without_scenario(opts, command));
         if (!opts.scenario_file.empty())
@@ -397,6 +431,7 @@ void add_fault(cli::command &program, int &status) {
     command.add_flag("--json,-j", opts->json, "Print the report as JSON");
     command.add_option("--output", opts->output_file, "Write the report to this file")
         .type_name("FILE");
+    command.add_flag("--act", opts->acts, "Of coherdma fault itself").hide();
     run::add_location_options(command, opts->location, "Use this machine's devices, never the lab",
                               "Use the lab even if there is a device");
     command.add_flag("--list", opts->list, "List what a scenario can name");

@@ -34,13 +34,14 @@ void add_summary(const json &summary, process &p) {
 
 /// What an event adds to the faults that were made: as the process counts them.
 long count_done(const json &line) {
-    if (line.contains("call") || line.contains("event"))
-        return 1;
+    const bool is_undone = line.contains("not_done");
     if (line.contains("completed"))
         return line.at("completed") == "receive" ? 1 : 0;
-    if (!line.contains("posted") || line.at("posted") == "receive")
-        return 0;
-    return line.contains("not_done") ? -1 : 1;
+    if (line.contains("posted")) // a receive counts when it is completed
+        return line.at("posted") == "receive" ? 0 : is_undone ? -1 : 1;
+    const bool is_done = line.contains("call") || line.contains("event") || line.contains("late") ||
+                         line.contains("action");
+    return is_done && !is_undone ? 1 : 0;
 }
 
 void add_event(const json &line, process &p, run_log &result) {
@@ -59,9 +60,10 @@ void add_event(const json &line, process &p, run_log &result) {
 void add_line(const json &line, process &p, run_log &result) {
     if (line.contains("summary"))
         add_summary(line.at("summary"), p);
-    else if (line.contains("opened"))
+    else if (line.contains("opened")) {
         p.has_device = line.at("opened").get<bool>();
-    else
+        p.first_device = line.at("device").get<std::string>();
+    } else
         add_event(line, p, result);
 }
 
@@ -70,6 +72,13 @@ void add_line(const json &line, process &p, run_log &result) {
 bool run_log::has_device() const noexcept {
     return !events.empty() || std::any_of(processes.begin(), processes.end(),
                                           [](const process &p) { return p.has_device; });
+}
+
+std::string run_log::first_device() const {
+    for (const process &p : processes)
+        if (!p.first_device.empty())
+            return p.first_device;
+    return "";
 }
 
 bool run_log::has_effect() const noexcept {

@@ -31,6 +31,7 @@ struct process {
     long pid = 0;
     std::string program;
     bool has_device = false;
+    std::string first_device; ///< that it has opened; "": none
     bool is_complete = false; ///< it wrote its summary at its end
     /// By their text; of a process without a summary, nothing is counted, and done are the events.
     std::map<std::string, fault_count> faults;
@@ -47,6 +48,8 @@ struct run_log {
     std::vector<event> events; ///< in the order of their times within a process
 
     [[nodiscard]] bool has_device() const noexcept;
+    /// A device that a process has opened; "": none has.
+    [[nodiscard]] std::string first_device() const;
     /// A fault was made.
     [[nodiscard]] bool has_effect() const noexcept;
     /// Of all processes.

@@ -96,6 +96,71 @@ expect_status() {
     [[ $output == *'ping data'* && $output == *'ibv_post_recv number 2 waited'* ]]
 }
 
+@test "requests of one queue pair, by its number or its peer" {
+    local options=(-d "$device" -n 100 -R) perftest_options perftest_is_listening=is_listening
+    perftest_options=("${options[@]}" -q 2)
+    # The first QP is one that perftest creates to learn whether it can.
+    run_perftest_client '3rd write of qp 3 fails retry_exc; 1st write of qp 4 fails fatal' ib_write_bw
+    ((status != 0))
+    [[ $output == *'write number 3 of QP'*'not done: 1st write of qp 4 fails fatal (counted: 0)'* ]]
+    local numbers
+    mapfile -t numbers < <(sed -nE 's/.*local address:.* QPN (0x[0-9a-f]+) .*/\1/p' <<<"$output")
+    [[ $output =~ 'write number 3 of QP '(0x[0-9a-f]+) ]] && ((BASH_REMATCH[1] == numbers[1]))
+    perftest_options=("${options[@]}")
+    run_perftest_client "1st write to 192.0.2.99 fails fatal; 3rd write to $address fails retry_exc" ib_write_bw
+    ((status != 0))
+    [[ $output == *'has the status retry_exc'*'not done: 1st write to 192.0.2.99 fails fatal (counted: 0)'* ]]
+}
+
+@test "each request is late" {
+    start_server 7174 rping -s
+    local begin=$EPOCHREALTIME
+    run timeout 20 "$tool" fault 'each request takes 50ms' -- rping -c -v -a "$address" -C 3
+    expect_end_of_rping 0
+    [[ $output == *'ping data'* && $output == *'gets the requests of queue pair number 1 late'* ]]
+    # Two Sends of each ping wait for answers.
+    ((${EPOCHREALTIME/./} - ${begin/./} > 6 * 50000))
+}
+
+@test "a receiver that is slow: its peer meets RNR" {
+    [[ $DRIVER == rxe ]] || skip 'iWARP has no RNR'
+    local counter=/sys/class/infiniband/$device/ports/1/hw_counters/rcvd_rnr_err before
+    before=$(cat "$counter")
+    "$tool" fault 'each ibv_post_recv takes 2ms' -- ib_send_bw "${perftest_options[@]}" -r 4 -s 64 \
+        >"$BATS_TEST_TMPDIR/server.out" 2>&1 3>&- &
+    server=$!
+    wait_until is_listening_tcp 18515
+    run -0 timeout 30 ib_send_bw "${perftest_options[@]}" -r 4 -s 64 "$address"
+    wait "$server" && server=''
+    (($(cat "$counter") > before))
+}
+
+@test "the port really goes down, and is up again" {
+    run timeout 20 "$tool" fault 'after 300ms port down for 500ms' -- timeout 2 ibv_asyncwatch -d "$device"
+    [[ $output == *'event_type IBV_EVENT_PORT_ERR'*'event_type IBV_EVENT_PORT_ACTIVE'* ]]
+    [[ $output == *"the port of $device ("*') is down'*'is up again'* ]]
+    # Also if the command has ended before.
+    run -3 timeout 20 "$tool" fault 'after 100ms port down' -- sh -c "ibv_devinfo -d $device >/dev/null; sleep 1; exit 3"
+    [[ $output == *'is down'*'is up again'* ]]
+    ibv_devinfo -d "$device" | grep PORT_ACTIVE
+    run timeout 20 setpriv --bounding-set=-net_admin --inh-caps=-net_admin -- \
+        "$tool" fault 'port down' -- sh -c "ibv_devinfo -d $device; sleep 1"
+    [[ $output == *PORT_ACTIVE*'did not go down: Operation not permitted'*'not done: port down'* ]]
+}
+
+@test "commands run at their time" {
+    run -0 --separate-stderr timeout 20 "$tool" fault "after 100ms run printenv COHERDMA_OBSERVERS >$BATS_TEST_TMPDIR/env
+        after 200ms run touch $BATS_TEST_TMPDIR/ran; after 300ms run sleep 100; after 100s run true" -- \
+        sh -c "ibv_devinfo -d $device >/dev/null; sleep 1; test -e $BATS_TEST_TMPDIR/ran"
+    [[ ! -s $BATS_TEST_TMPDIR/env ]] # it is no part of the program
+    [[ $output == *'ended with status 1'*'ended with status 0'*'ended by signal 15'* ]]
+    [[ $output == *'not done: after 300ms run sleep 100'*'not done: after 100s run true'* ]]
+    RDMAV_DRIVERS=$BUILD/provider/libcoherdma-observers COHERDMA_OBSERVERS=$BUILD/provider/libcoherdma-fault.so \
+        COHERDMA_FAULTS='run true' run ! ibv_devinfo -d "$device"
+    [[ $output == *"only coherdma fault can do this: 'run true'"* ]]
+    run -2 "$tool" fault --act -- true
+}
+
 @test "the same seed gives the same faults, another one others" {
     local seed
     for seed in 1 1 2 3 4 5; do

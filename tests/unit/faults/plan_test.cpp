@@ -17,11 +17,12 @@ using namespace std::chrono_literals;
 
 const plan::time_point NOW = plan::time_point(1000s);
 
-/// The numbers of those of count requests of this class that are to fail.
-std::set<std::uint64_t> hit_requests(plan &tested, request_class posted, int count) {
+/// The numbers of those of count requests of this class and queue pair that are to fail.
+std::set<std::uint64_t> hit_requests(plan &tested, request_class posted, int count,
+                                     const queue_identity &queue = {.number = 1}) {
     std::set<std::uint64_t> hit;
     for (int i = 0; i < count; ++i)
-        if (const due_fault due = tested.count_request(posted, NOW); due.cause != nullptr)
+        if (const due_fault due = tested.count_request(posted, queue, NOW); due.cause != nullptr)
             hit.insert(due.count);
     return hit;
 }
@@ -52,6 +53,35 @@ void a_share_depends_on_the_seed_alone(void **) {
 void a_share_of_all_is_all(void **) {
     plan tested(parse_scenario("100% of sends fail retry_exc"), 7);
     assert_int_equal(hit_requests(tested, request_class::SEND, 100).size(), 100);
+}
+
+void requests_of_a_numbered_queue(void **) {
+    plan tested(parse_scenario("2nd send of qp 3 fails retry_exc"), 0);
+    assert_true(tested.selects_queues());
+    assert_true(hit_requests(tested, request_class::SEND, 5, {.number = 2}).empty());
+    assert_true(hit_requests(tested, request_class::SEND, 5, {.number = 3}) ==
+                std::set<std::uint64_t>{2});
+}
+
+void requests_to_a_peer(void **) {
+    plan tested(parse_scenario("1st receive to 198.18.0.2 fails loc_len"), 0);
+    const queue_identity near = {.number = 1, .peer = "198.18.0.1"},
+                         unknown = {.number = 0, .peer = ""},
+                         far = {.number = 2, .peer = "198.18.0.2"};
+    assert_true(hit_requests(tested, request_class::RECEIVE, 3, near).empty());
+    assert_true(hit_requests(tested, request_class::RECEIVE, 3, unknown).empty());
+    assert_int_equal(hit_requests(tested, request_class::RECEIVE, 3, far).size(), 1);
+}
+
+void late_requests_do_not_fail(void **) {
+    plan tested(parse_scenario("each request of qp 2 takes 5ms; each request takes 2ms; "
+                               "each ibv_poll_cq takes 9s"),
+                0);
+    assert_true(hit_requests(tested, request_class::SEND, 5, {.number = 2}).empty());
+    assert_int_equal(tested.num_counted(0), 5);
+    assert_true(tested.find_delay(1)->duration == 2ms);
+    assert_true(tested.find_delay(2)->duration == 5ms);
+    assert_null(plan(parse_scenario("each request of qp 2 takes 5ms"), 0).find_delay(1));
 }
 
 void two_faults_of_one_request(void **) {
@@ -128,6 +158,9 @@ int main() {
         cmocka_unit_test(every_third_request),
         cmocka_unit_test(a_share_depends_on_the_seed_alone),
         cmocka_unit_test(a_share_of_all_is_all),
+        cmocka_unit_test(requests_of_a_numbered_queue),
+        cmocka_unit_test(requests_to_a_peer),
+        cmocka_unit_test(late_requests_do_not_fail),
         cmocka_unit_test(two_faults_of_one_request),
         cmocka_unit_test(calls),
         cmocka_unit_test(two_failures_of_one_call),

@@ -41,7 +41,8 @@ void requests_that_fail(void **) {
 
 void a_call_that_takes_long(void **) {
     const fault parsed = parse_one("after 1500ms each ibv_poll_cq takes 20us");
-    assert_true(parsed.begin == 1500ms && parsed.delay == 20us && parsed.effect == action::DELAY);
+    assert_true(parsed.begin == 1500ms && parsed.duration == 20us &&
+                parsed.effect == action::DELAY);
     assert_int_equal(parsed.selected.first, 1);
     assert_int_equal(parsed.selected.step, 1);
 }
@@ -88,6 +89,43 @@ void each_event_has_a_name(void **) {
     }
 }
 
+void requests_of_some_queues(void **) {
+    const fault numbered = parse_one("3rd write of qp 2 fails retry_exc");
+    assert_int_equal(numbered.queues.number, 2);
+    assert_true(numbered.queues.peer.empty());
+    assert_string_equal(parse_one("each send to 198.18.0.2 fails fatal").queues.peer.c_str(),
+                        "198.18.0.2");
+    assert_string_equal(parse_one("each send to fd00:0::0:2 fails fatal").queues.peer.c_str(),
+                        "fd00::2");
+    assert_string_equal(parse_one("each send to ::ffff:10.0.0.1 fails fatal").queues.peer.c_str(),
+                        "10.0.0.1");
+    assert_true(parse_one("each send fails fatal").queues.is_any());
+}
+
+void late_requests(void **) {
+    const fault parsed = parse_one("each request of qp 1 takes 5ms");
+    assert_true(parsed.effect == action::DELAY && parsed.duration == 5ms);
+    assert_true(parsed.requests == request_class::REQUEST);
+    assert_int_equal(parsed.queues.number, 1);
+}
+
+void a_port_that_goes_down(void **) {
+    const fault parsed = parse_one("after 2s port down for 3s");
+    assert_true(parsed.effect == action::PORT_DOWN && parsed.is_of_machine());
+    assert_true(parsed.begin == 2s && parsed.duration == 3s);
+    assert_true(parse_one("port down").duration == 0s);
+}
+
+void a_command_that_runs(void **) {
+    const std::vector<fault> faults = parse_scenario(
+        "after 1s run softrdma wire --host 1  --loss 5% # lossy\n1st send fails fatal; run true");
+    assert_int_equal(faults.size(), 3);
+    assert_true(faults[0].effect == action::RUN && faults[0].begin == 1s);
+    assert_string_equal(faults[0].command.c_str(), "softrdma wire --host 1  --loss 5%");
+    assert_string_equal(faults[0].text.c_str(), "after 1s run softrdma wire --host 1  --loss 5%");
+    assert_string_equal(faults[2].command.c_str(), "true");
+}
+
 void errors_point_at_the_column(void **) {
     const struct {
         const char *text;
@@ -110,6 +148,17 @@ void errors_point_at_the_column(void **) {
         {.text = "1st write fails ENOMEM", .line = 1, .column = 17},
         {.text = "1st ibv_reg_mr fails retry_exc", .line = 1, .column = 22},
         {.text = "1st write takes 5ms", .line = 1, .column = 11},
+        {.text = "each request to 10.0.0.1 takes 5ms", .line = 1, .column = 26},
+        {.text = "after 1s each request takes 5ms", .line = 1, .column = 23},
+        {.text = "each send of 2 fails fatal", .line = 1, .column = 14},
+        {.text = "each send of qp 0 fails fatal", .line = 1, .column = 17},
+        {.text = "each send of qp 2nd fails fatal", .line = 1, .column = 17},
+        {.text = "each send to host fails fatal", .line = 1, .column = 14},
+        {.text = "each ibv_post_send of qp 2 fails ENOMEM", .line = 1, .column = 20},
+        {.text = "port up", .line = 1, .column = 6},
+        {.text = "port down 3s", .line = 1, .column = 11},
+        {.text = "port down for", .line = 1, .column = 14},
+        {.text = "after 2s run ", .line = 1, .column = 14},
         {.text = "1st ibv_poll_cq takes 5", .line = 1, .column = 23},
         {.text = "1st ibv_poll_cq takes 5000001s", .line = 1, .column = 23},
         {.text = "after 2 each write fails fatal", .line = 1, .column = 7},
@@ -153,6 +202,10 @@ int main() {
         cmocka_unit_test(each_status_has_a_name),
         cmocka_unit_test(each_call_can_fail),
         cmocka_unit_test(each_event_has_a_name),
+        cmocka_unit_test(requests_of_some_queues),
+        cmocka_unit_test(late_requests),
+        cmocka_unit_test(a_port_that_goes_down),
+        cmocka_unit_test(a_command_that_runs),
         cmocka_unit_test(errors_point_at_the_column),
         cmocka_unit_test(the_mark_is_below_the_word),
     };

@@ -50,9 +50,22 @@ void a_log_that_is_cut_off(void **) {
     const run_log log = read(std::string(EVENT) + R"({"summary":{"program":"rpi)");
     assert_true(log.has_effect() && !log.processes[0].is_complete);
     assert_int_equal(log.num_without_summary(), 1);
-    assert_true(read("{\"opened\":true,\"program\":\"rping\"}\n").has_device());
+    assert_true(read("{\"opened\":true,\"device\":\"rxe0\",\"program\":\"rping\"}\n").has_device());
     assert_false(read("").has_device());
     assert_false(read("null\n[]\n{}\n{\"summary\":3}\n").has_effect());
+}
+
+void what_is_done_to_the_machine(void **) {
+    const std::string begin =
+        R"({"pid":7,"program":"coherdma","time":0.5,"fault":"port down","text":"-",)";
+    assert_true(read(begin + "\"action\":\"port down\",\"device\":\"rxe0\"}\n").has_effect());
+    assert_false(read(begin + "\"restored\":true,\"device\":\"rxe0\"}\n").has_effect());
+    assert_false(read(begin + "\"not_done\":\"-\",\"device\":\"rxe0\"}\n").has_effect());
+    assert_string_equal(read("{\"opened\":true,\"device\":\"rxe0\",\"program\":\"rping\"}\n")
+                            .first_device()
+                            .c_str(),
+                        "rxe0");
+    assert_string_equal(read(EVENT).first_device().c_str(), "");
 }
 
 void trials_of_the_calls(void **) {
@@ -177,6 +190,7 @@ int main() {
         cmocka_unit_test(a_log_that_is_cut_off),
         cmocka_unit_test(what_counts_as_made),
         cmocka_unit_test(a_fault_twice),
+        cmocka_unit_test(what_is_done_to_the_machine),
         cmocka_unit_test(trials_of_the_calls),
         cmocka_unit_test(ordinals),
         cmocka_unit_test(outcomes),
