@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <fcntl.h>
 #include <fmt/core.h>
 #include <fstream>
 #include <net/if.h>
@@ -70,16 +71,21 @@ std::vector<char *> make_argv(std::vector<std::string> &strings) {
     return argv;
 }
 
-/// In a process group of its own. Returns an errno.
+/// In a process group of its own, which may not read from the terminal. Returns an errno.
 int spawn_shell(const std::string &command, pid_t &pid) {
     std::vector<std::string> args = {"sh", "-c", command}, env = environment_without_observers();
     posix_spawnattr_t attr;
     posix_spawnattr_init(&attr);
     posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETPGROUP);
     posix_spawnattr_setpgroup(&attr, 0);
+    posix_spawn_file_actions_t files;
+    posix_spawn_file_actions_init(&files);
+    posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     const int error =
-        posix_spawn(&pid, "/bin/sh", nullptr, &attr, make_argv(args).data(), make_argv(env).data());
+        posix_spawn(&pid, "/bin/sh", &files, &attr, make_argv(args).data(), make_argv(env).data());
+    posix_spawn_file_actions_destroy(&files);
     posix_spawnattr_destroy(&attr);
+
     return error;
 }
 
@@ -148,12 +154,16 @@ machine_actions::machine_actions(const std::vector<coherdma::faults::fault> &sce
 
 machine_actions::~machine_actions() {
     {
-        const std::lock_guard guard(mutex_);
+        std::unique_lock lock(mutex_);
         is_ending_ = true;
-        for (const pid_t command : commands_)
-            kill(-command, SIGTERM);
+        ending_.notify_all();
+        for (const int signal : {SIGTERM, SIGKILL}) { // a command may ignore the first
+            for (const pid_t command : commands_)
+                kill(-command, signal);
+            constexpr std::chrono::seconds PATIENCE{2};
+            ending_.wait_for(lock, PATIENCE, [this] { return commands_.empty(); });
+        }
     }
-    ending_.notify_all();
     starter_.join();
 }
 
@@ -233,6 +243,7 @@ void machine_actions::run_command(const coherdma::faults::fault &due) {
         const std::lock_guard guard(mutex_);
         std::erase(commands_, pid);
         waitpid(pid, &status, 0);
+        ending_.notify_all();
     }
     const std::string text = WIFSIGNALED(status)
                                  ? fmt::format("ended by signal {}", WTERMSIG(status))

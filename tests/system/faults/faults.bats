@@ -155,6 +155,10 @@ expect_status() {
     [[ ! -s $BATS_TEST_TMPDIR/env ]] # it is no part of the program
     [[ $output == *'ended with status 1'*'ended with status 0'*'ended by signal 15'* ]]
     [[ $output == *'not done: after 300ms run sleep 100'*'not done: after 100s run true'* ]]
+    # One that does not end by SIGTERM is killed, and none reads what is for the program.
+    run -0 timeout 20 "$tool" fault 'run cat; run exec env --ignore-signal=TERM sleep 1000' -- \
+        sh -c "ibv_devinfo -d $device >/dev/null; sleep 0.5; cat" <<<'for the program'
+    [[ $output == 'for the program'*'sleep 1000'*'ended by signal 9'* ]]
     RDMAV_DRIVERS=$BUILD/provider/libcoherdma-observers COHERDMA_OBSERVERS=$BUILD/provider/libcoherdma-fault.so \
         COHERDMA_FAULTS='run true' run ! ibv_devinfo -d "$device"
     [[ $output == *"only coherdma fault can do this: 'run true'"* ]]

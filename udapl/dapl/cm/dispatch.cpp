@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <arpa/inet.h>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 
@@ -42,8 +43,10 @@ struct event_channel_watcher final : fd_watcher {
         // A connection request has its own id, but is handled by the listening one.
         rdma_cm_id *const cm_id =
             event->event == RDMA_CM_EVENT_CONNECT_REQUEST ? event->listen_id : event->id;
-        if (cm_id->context != nullptr)
-            static_cast<cm_handler *>(cm_id->context)->handle_event(*event);
+        // Relaxed: wait_for_callback() orders it after a change by stop_handling().
+        void *const context = std::atomic_ref(cm_id->context).load(std::memory_order_relaxed);
+        if (context != nullptr)
+            static_cast<cm_handler *>(context)->handle_event(*event);
         rdma_ack_cm_event(event);
     }
 };
@@ -60,11 +63,25 @@ int create_id(cm_handler &handler, rdma_port_space space, rdma_cm_id *&id) noexc
     return rdma_create_id(event_thread::channel(), &id, &handler, space) == 0 ? 0 : errno;
 }
 
+namespace {
+
+/// Of an id that stays: on return, its handler is not called any more, unless it is the caller.
+void stop_handling(rdma_cm_id &id) noexcept {
+    std::atomic_ref(id.context).store(nullptr, std::memory_order_relaxed);
+    event_thread::wait_for_callback(channel_watcher());
+}
+
+} // namespace
+
 void destroy_id(rdma_cm_id *id) noexcept {
     const bool blocks =
         id->verbs != nullptr && id->verbs->device->transport_type == IBV_TRANSPORT_IWARP;
     const fork_guard guard(blocks ? fork_guard::blocking : fork_guard::brief);
-    rdma_destroy_id(id);
+    if (rdma_destroy_id(id) == 0)
+        return;
+    log(log_type::errors, "rdma_destroy_id: %s; its id stays until the process ends",
+        std::strerror(errno));
+    stop_handling(*id);
 }
 
 std::uint16_t local_port(const dapl_ep &ep) noexcept {

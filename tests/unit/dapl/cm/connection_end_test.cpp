@@ -204,6 +204,21 @@ void late_event_of_old_qp_has_no_effect(void **) {
     assert_int_equal(async, 0);
 }
 
+/// rdma_destroy_id fails: the kernel still reports events of the id, but its connection is gone.
+void events_of_id_that_stays_have_no_effect(void **) {
+    ia_fixture ia("roce");
+    ep_fixture ep(ia);
+    get_fabric().drop_connects = true;
+    connect_to_peer(ep);
+    rdma_cm_id *const id = get_fabric().cm_ids().back();
+    get_fabric().num_failing_destroys = 1;
+    ep.free();
+    assert_null(id->context);
+    get_fabric().queue_cm_event(id, RDMA_CM_EVENT_REJECTED);
+    usleep(100'000); // the event thread reads it
+    assert_int_equal(rdma_destroy_id(id), 0);
+}
+
 /// The kernel holds the attempt until the peer answers.
 void ep_freed_at_once_after_event_of_connecting_qp(void **) {
     ia_fixture ia("iwarp");
@@ -662,6 +677,7 @@ int main(int argc, char **argv) {
         TEST(reset_during_disconnect_keeps_flushed_request),
         TEST(iwarp_disconnect_without_answer_ends),
         TEST(late_event_of_old_qp_has_no_effect),
+        TEST(events_of_id_that_stays_have_no_effect),
         TEST(ep_freed_at_once_after_event_of_connecting_qp),
         TEST(orderly_disconnect_by_peer_on_iwarp_is_not_broken),
         TEST(disconnect_ends_if_qp_takes_no_request),

@@ -141,6 +141,7 @@ struct fabric {
     int polls_before_flush = 0;            ///< no QP in ERR is flushed until then
     std::uint8_t ack_timeout = 14;         ///< of the route; 4.096 us << 14 is 67 ms
     int disconnect_delay_ms = 0;           ///< duration of rdma_disconnect
+    int num_failing_destroys = 0;          ///< so many of the next rdma_destroy_id fail
     int bind_delay_ms = 0;                 ///< duration of rdma_bind_addr
     std::atomic<int> num_binds = 0;        ///< that are in progress
     std::uint32_t sync_required = 0;       ///< returned by coherdma_query_device

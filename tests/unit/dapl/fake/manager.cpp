@@ -268,6 +268,10 @@ int rdma_destroy_id(rdma_cm_id *cm_id) {
     fake::fake_cm_id *destroyed;
     {
         library_call_guard call;
+        if (get_fabric().num_failing_destroys > 0) {
+            --get_fabric().num_failing_destroys;
+            return set_errno(EINTR);
+        }
         auto &id = find_id(cm_id);
         drop_events(id);
         drop_requests(id);

@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 #include <cstring>
 #include <thread>
+#include <unistd.h>
 
 namespace conform {
 
@@ -103,7 +104,12 @@ void expect_completion(DAT_EVD_HANDLE evd, DAT_EP_HANDLE ep, DAT_UINT64 cookie, 
 }
 
 DAT_CONN_QUAL unused_port() {
-    static DAT_CONN_QUAL last_port = 21000;
+    // Below the ports that the kernel gives to clients. Processes that run at the same time have
+    // ports of their own.
+    constexpr DAT_CONN_QUAL FIRST_PORT = 21000, PORTS_OF_A_PROCESS = 200;
+    constexpr int PROCESSES = 50;
+    static DAT_CONN_QUAL last_port =
+        FIRST_PORT + static_cast<DAT_CONN_QUAL>(getpid() % PROCESSES) * PORTS_OF_A_PROCESS;
     return ++last_port;
 }
 
