@@ -76,9 +76,11 @@ void stop_handling(rdma_cm_id &id) noexcept {
 void destroy_id(rdma_cm_id *id) noexcept {
     const bool blocks =
         id->verbs != nullptr && id->verbs->device->transport_type == IBV_TRANSPORT_IWARP;
-    const fork_guard guard(blocks ? fork_guard::blocking : fork_guard::brief);
-    if (rdma_destroy_id(id) == 0)
-        return;
+    {
+        const fork_guard guard(blocks ? fork_guard::blocking : fork_guard::brief);
+        if (rdma_destroy_id(id) == 0)
+            return;
+    }
     log(log_type::errors, "rdma_destroy_id: %s; its id stays until the process ends",
         std::strerror(errno));
     stop_handling(*id);

@@ -247,11 +247,12 @@ bool flush_request(dapl_evd &evd, std::uint64_t wr_id, DAT_EVENT &event) noexcep
 
 /// Polls the EVD's CQ until a completion has an event. Called with the EVD's lock.
 DAT_RETURN poll_event(dapl_evd &evd, DAT_EVENT &event) noexcept {
-    while (ibv_poll_cq(evd.cq.get(), 1, &evd.wc) > 0) {
+    int count = 0;
+    while ((count = ibv_poll_cq(evd.cq.get(), 1, &evd.wc)) > 0) {
         if (dto_to_event(evd, event) || wc_to_event(evd, event))
             return DAT_SUCCESS;
     }
-    return DAT_QUEUE_EMPTY;
+    return count == 0 ? static_cast<DAT_RETURN>(DAT_QUEUE_EMPTY) : dat_error(DAT_INTERNAL_ERROR);
 }
 
 } // namespace coherdma::dapl

@@ -65,7 +65,7 @@ bool dapl_cno::attach_evd(dapl_evd &evd, dapl_cno *&old_cno) noexcept {
     if (old_cno != nullptr && old_cno != this)
         remove_evd_fds(old_cno->epoll_fd.get(), evd);
     evd.cno = this;
-    if (evd.enabled && evd.num_events() != 0)
+    if (evd.enabled && evd.needs_consumer())
         evd.signal_event_fd();
     return true;
 }
@@ -88,7 +88,7 @@ void dapl_cno::unmask_evd(dapl_evd &evd) noexcept {
     evd.masked_in_cno = false;
     update_evd_fds(epoll_fd.get(), evd);
     // dat_evd_wait has consumed the CQ's notifications, so the CQ is armed again.
-    if (evd.enabled && evd.arm() && evd.num_events() != 0)
+    if (evd.enabled && evd.arm() && evd.needs_consumer())
         evd.signal_event_fd();
 }
 
@@ -115,7 +115,7 @@ DAT_EVD_HANDLE dapl_cno::next_triggered_evd() noexcept {
         evd->clear_notifications(true, static_cast<bool>(evd->channel));
         if (!evd->enabled)
             continue;
-        if (evd->arm() && evd->num_events() != 0)
+        if (evd->arm() && evd->needs_consumer())
             return evd.get();
     }
 }

@@ -75,13 +75,19 @@ bool dapl_evd::append_event() noexcept {
 }
 
 void dapl_evd::drain_cq() noexcept {
+    poll_failed = false;
     while (cq && append_event()) {
-        if (poll_event(*this, queue.back()) != DAT_SUCCESS) {
+        if (const DAT_RETURN result = poll_event(*this, queue.back()); result != DAT_SUCCESS) {
+            poll_failed = result != DAT_QUEUE_EMPTY;
             queue.pop_back();
             break;
         }
         srq_recv_enqueued(queue.back());
     }
+}
+
+bool dapl_evd::needs_consumer() noexcept {
+    return num_events() != 0 || poll_failed;
 }
 
 std::uint32_t dapl_evd::num_events() noexcept {

@@ -77,6 +77,9 @@ struct dapl_evd : object {
     void drain_cq() noexcept;
     /// Drains the CQ and returns the number of events in the queue.
     std::uint32_t num_events() noexcept;
+    /// There is an event, or the consumer must learn by dat_evd_dequeue that the CQ cannot be
+    /// polled.
+    bool needs_consumer() noexcept;
     /// An EP of which each completion wakes waiters uses the EVD, or does not any more.
     void add_unsolicited() noexcept;
     void remove_unsolicited() noexcept { --num_unsolicited; }
@@ -96,6 +99,7 @@ struct dapl_evd : object {
     std::shared_ptr<ibv_cq> cq;
     std::deque<DAT_EVENT> queue;
     ibv_wc wc;                  ///< the CQE polled last
+    bool poll_failed = false;   ///< the last time: there may be completions, which notify no more
     bool has_waiter = false;    ///< a thread is in dat_evd_wait; it sleeps without the lock
     bool wait_canceled = false; ///< the waiter must return
     bool masked_in_cno = false; ///< does not trigger its CNO: a thread is in dat_evd_wait

@@ -47,7 +47,7 @@ DAT_RETURN block(dapl_evd &evd, sleeping_call &call) {
         return no_resources(DAT_RESOURCE_TEVD);
     // Completions that arrived before the CQ was armed do not notify.
     const std::size_t num_before = evd.queue.size();
-    if (evd.num_events() != num_before)
+    if (evd.num_events() != num_before || evd.poll_failed)
         return DAT_SUCCESS;
     if (evd.cno != nullptr && !evd.masked_in_cno)
         evd.cno->mask_evd(evd); // does not trigger the CNO meanwhile
@@ -64,6 +64,8 @@ DAT_RETURN wait(dapl_evd &evd, sleeping_call &call, std::uint32_t threshold) {
     for (;;) {
         if (evd.num_events() >= threshold)
             return DAT_SUCCESS;
+        if (evd.poll_failed)
+            return dat_error(DAT_INTERNAL_ERROR);
         // By dat_evd_set_unwaitable, or because the EVD is freed, which unpublishes it.
         if (evd.wait_canceled)
             return is_published(&evd) ? invalid_state(DAT_INVALID_STATE_EVD_UNWAITABLE)

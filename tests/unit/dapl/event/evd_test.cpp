@@ -88,6 +88,31 @@ void dequeue_of_empty_dto_evd_has_no_error_class(void **) {
     assert_success(dat().evd_free_func(evd));
 }
 
+/// A completion may be there that no other one wakes the waiter for.
+void cq_that_cannot_be_polled_is_an_error(void **) {
+    ia_fixture ia;
+    DAT_CNO_HANDLE cno = ia.create_cno();
+    DAT_EVD_HANDLE const evd = ia.create_evd(DAT_EVD_DTO_FLAG, 8, cno);
+    DAT_EVENT event;
+    DAT_COUNT nmore = 0;
+    get_fabric().injected.fail_always("ibv_poll_cq", EIO);
+    assert_int_equal(dat().evd_dequeue_func(evd, &event), dat_error(DAT_INTERNAL_ERROR));
+    assert_int_equal(dat().evd_wait_func(evd, DAT_TIMEOUT_INFINITE, 1, &event, &nmore),
+                     dat_error(DAT_INTERNAL_ERROR));
+    DAT_EVD_HANDLE triggered = DAT_HANDLE_NULL;
+    assert_success(dat().cno_wait_func(cno, DAT_TIMEOUT_INFINITE, &triggered));
+    assert_ptr_equal(triggered, evd);
+    get_fabric().injected.fail_none();
+    assert_int_equal(dat().evd_dequeue_func(evd, &event), DAT_QUEUE_EMPTY);
+    // Only after the CQ was armed: it is polled again.
+    get_fabric().injected.fail("ibv_poll_cq", EIO, 2);
+    assert_int_equal(dat().evd_wait_func(evd, 1000, 1, &event, &nmore),
+                     dat_error(DAT_TIMEOUT_EXPIRED));
+    get_fabric().injected.fail_none();
+    assert_success(dat().evd_free_func(evd));
+    assert_success(dat().cno_free_func(cno));
+}
+
 void evd_overflow_reported_to_async_evd(void **) {
     ia_fixture ia;
     DAT_EVD_HANDLE const evd = ia.create_evd(DAT_EVD_SOFTWARE_FLAG, 3);
@@ -377,6 +402,7 @@ int main() {
         TEST(evd_streams_merge_except_async),
         TEST(software_events_in_order),
         TEST(dequeue_of_empty_dto_evd_has_no_error_class),
+        TEST(cq_that_cannot_be_polled_is_an_error),
         TEST(evd_overflow_reported_to_async_evd),
         TEST(evd_wait_returns_one_and_count_of_rest),
         TEST(evd_wait_threshold_waits_for_all),

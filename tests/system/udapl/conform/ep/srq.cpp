@@ -35,7 +35,10 @@ struct srq_fixture {
     test_ep create_ep() const { return test_ep(eps.ia, eps.pz, srq); }
     ~srq_fixture() {
         // The SRQ is freed before the pair, so no EP of the pair may use it.
-        eps.passive = test_ep(eps.ia, eps.pz);
+        try {
+            eps.passive = test_ep(eps.ia, eps.pz);
+        } catch (const case_aborted &) { // it is noted
+        }
     }
     /// dat_srq_create with these attributes returns one of these errors.
     void expect_create_refused(DAT_SRQ_ATTR srq_attr, std::initializer_list<DAT_RETURN> expected,
