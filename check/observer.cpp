@@ -350,6 +350,6 @@ class check_observer final : public observer {
 } // namespace coherdma::check
 
 extern "C" [[gnu::visibility("default")]] coherdma::interposer::observer *
-coherdma_make_observer_8() {
+coherdma_make_observer_9() {
     return new (std::nothrow) coherdma::check::check_observer;
 }

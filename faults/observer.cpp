@@ -77,7 +77,8 @@ void change_request(const request &posted, wr_type &wr, request_class posted_cla
         if (process.selects_queues)
             queue = process.qps.find(posted.queue);
         const due_fault due = process.schedule.count_request(
-            posted_class, {.number = queue.number, .peer = queue.peer},
+            posted_class,
+            {.number = queue.number, .peer = queue.path_peer, .other_peer = queue.cm_peer},
             std::chrono::steady_clock::now());
         if (due.cause != nullptr && process.requests.begin(posted, wr, *due.cause))
             process.log.note_request(due, posted, qp_num_of(process, posted));
@@ -110,6 +111,13 @@ void add_events(process_faults &process, ibv_context &context, plan::time_point 
         for (const plan::event &each : planned)
             process.log.note_failed_event(*each.cause, device.c_str(),
                                           std::generic_category().message(error));
+}
+
+/// Returns the errno that the call fails with, or 0.
+int note_refusal(process_faults &process, const device_limits::refusal &refused) {
+    if (refused.cause != nullptr)
+        process.log.note_refusal(*refused.cause, refused.error, refused.asked);
+    return refused.error;
 }
 
 class fault_observer final : public observer {
@@ -146,11 +154,30 @@ class fault_observer final : public observer {
         return true;
     }
 
-    void before_create_queue(ibv_context &context) override {
+    void on_query_device(ibv_context &, ibv_device_attr &attr) override {
+        with_process([&](process_faults &process) {
+            for (const fault *const lowered : process.limits.lower(attr))
+                process.log.note_limit(*lowered);
+        });
+    }
+    int before_create_queue(ibv_context &context, const queue_request &asked) override {
+        int error = 0;
         with_process([&](process_faults &process) {
             if (process.has_events)
                 process.events.begin_create(&context);
+            error = note_refusal(process, process.limits.check(asked));
         });
+        return error;
+    }
+    ibv_mr *reg_mr(const registration &asked, registrar &next) override {
+        int error = 0;
+        with_process([&](process_faults &process) {
+            error = note_refusal(process, process.limits.check(asked));
+        });
+        if (error == 0)
+            return next.reg_mr(asked);
+        errno = error;
+        return nullptr;
     }
     void after_create_queue(ibv_context &context) override {
         with_process([&](process_faults &process) {
@@ -161,13 +188,14 @@ class fault_observer final : public observer {
     void on_create(const object &created) override {
         with_process([&](process_faults &process) {
             process.log.add_object(created.kind);
+            process.limits.add(created.kind);
             // Not at the end of another one: this one may have its handle before that is noted.
             if (created.kind == object_kind::QP || created.kind == object_kind::SRQ)
                 process.requests.forget(created.handle);
             if (created.kind == object_kind::SRQ)
                 process.requests.add_srq(created.handle);
             if (created.kind == object_kind::QP)
-                process.qps.add(created.handle);
+                process.qps.add(created);
             if (created.kind == object_kind::CM_ID)
                 process.qps.add_cm_id(static_cast<const rdma_cm_id *>(created.handle));
             if (process.has_events)
@@ -193,14 +221,15 @@ class fault_observer final : public observer {
             if (error != 0)
                 return;
             if (ended.kind == object_kind::QP)
-                process.qps.remove(ended.handle);
+                process.qps.remove(ended);
             process.log.remove_object(ended.kind);
+            process.limits.remove(ended.kind);
         });
     }
-    std::chrono::microseconds delay_of_sends(const object &) override {
+    std::chrono::microseconds delay_of_sends(const object &qp) override {
         std::chrono::microseconds delay{};
         with_process([&](process_faults &process) {
-            const std::uint64_t number = process.qps.next_number();
+            const std::uint64_t number = process.qps.announce(qp);
             if (const fault *const late = process.schedule.find_delay(number)) {
                 delay = late->duration;
                 process.log.note_late_queue(*late, number);
@@ -214,6 +243,8 @@ class fault_observer final : public observer {
         if ((mask & IBV_QP_STATE) == 0)
             return;
         with_process([&](process_faults &process) {
+            if (attr.qp_state == IBV_QPS_RESET)
+                process.qps.clear_peer(&qp);
             if (attr.qp_state == IBV_QPS_RESET)
                 process.requests.forget(&qp);
             else if (attr.qp_state == IBV_QPS_ERR)
@@ -263,7 +294,7 @@ class fault_observer final : public observer {
 } // namespace coherdma::faults
 
 extern "C" [[gnu::visibility("default")]] coherdma::interposer::observer *
-coherdma_make_observer_8() {
+coherdma_make_observer_9() {
     using namespace coherdma::faults;
     const settings config = read_settings();
     if (!config.problem.empty()) {

@@ -35,7 +35,8 @@ bool includes(request_class fault_class, request_class posted) noexcept {
 
 bool includes(const queue_selection &selected, const queue_identity &queue) noexcept {
     return (selected.number == 0 || selected.number == queue.number) &&
-           (selected.peer.empty() || selected.peer == queue.peer);
+           (selected.peer.empty() || selected.peer == queue.peer ||
+            selected.peer == queue.other_peer);
 }
 
 } // namespace

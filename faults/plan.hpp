@@ -23,8 +23,8 @@ struct due_fault {
 
 /// What a scenario calls a queue pair.
 struct queue_identity {
-    std::uint64_t number = 0;   ///< from 1, in the order of creation; 0: of an SRQ
-    std::string_view peer = {}; ///< its address; "": unknown
+    std::uint64_t number = 0;                    ///< from 1, in the order of creation; 0: of an SRQ
+    std::string_view peer = {}, other_peer = {}; ///< its address, of each kind; "": unknown
 };
 
 /// Thread-safe. The same calls get the same faults, whatever the threads: what is random depends on

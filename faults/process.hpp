@@ -4,6 +4,7 @@
 #pragma once
 
 #include "async_events.hpp"
+#include "device_limits.hpp"
 #include "failing_requests.hpp"
 #include "plan.hpp"
 #include "queue_pairs.hpp"
@@ -26,6 +27,7 @@ struct process_faults {
 
     plan schedule;
     record log;
+    device_limits limits{schedule.faults()};
     queue_pairs qps;
     const bool selects_queues;
     failing_requests requests;

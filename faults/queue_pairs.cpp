@@ -22,19 +22,32 @@ std::string find_peer(const rdma_cm_id &id) {
 
 } // namespace
 
-std::uint64_t queue_pairs::next_number() {
-    const std::lock_guard guard(mutex_);
-    return last_number_ + 1;
+std::uint64_t queue_pairs::take_number(std::uint64_t object_number) {
+    const auto announced = announced_.find(object_number);
+    if (announced == announced_.end())
+        return ++last_number_;
+    const std::uint64_t number = announced->second;
+    announced_.erase(announced);
+    return number;
 }
 
-void queue_pairs::add(const void *qp) {
+std::uint64_t queue_pairs::announce(const interposer::object &qp) {
     const std::lock_guard guard(mutex_);
-    qps_[qp] = {.number = ++last_number_, .peer = {}};
+    return announced_[qp.number] = ++last_number_;
 }
 
-void queue_pairs::remove(const void *qp) {
+void queue_pairs::add(const interposer::object &qp) {
     const std::lock_guard guard(mutex_);
-    qps_.erase(qp);
+    const std::uint64_t number = take_number(qp.number);
+    qps_[qp.handle] = {.object_number = qp.number,
+                       .named = {.number = number, .path_peer = {}, .cm_peer = {}}};
+}
+
+void queue_pairs::remove(const interposer::object &qp) {
+    const std::lock_guard guard(mutex_);
+    const auto known = qps_.find(qp.handle);
+    if (known != qps_.end() && known->second.object_number == qp.number)
+        qps_.erase(known);
 }
 
 void queue_pairs::set_peer(const void *qp, const ibv_ah_attr &path) {
@@ -44,7 +57,13 @@ void queue_pairs::set_peer(const void *qp, const ibv_ah_attr &path) {
     std::memcpy(&address, &path.grh.dgid, sizeof address);
     const std::lock_guard guard(mutex_);
     if (const auto known = qps_.find(qp); known != qps_.end())
-        known->second.peer = print_address(address);
+        known->second.named.path_peer = print_address(address);
+}
+
+void queue_pairs::clear_peer(const void *qp) {
+    const std::lock_guard guard(mutex_);
+    if (const auto known = qps_.find(qp); known != qps_.end())
+        known->second.named.path_peer = known->second.named.cm_peer = "";
 }
 
 void queue_pairs::add_cm_id(const rdma_cm_id *id) {
@@ -62,11 +81,12 @@ queue_pairs::identity queue_pairs::find(const void *qp) {
     const auto known = qps_.find(qp);
     if (known == qps_.end())
         return {};
-    if (known->second.peer.empty())
+    identity &named = known->second.named;
+    if (named.cm_peer.empty())
         for (const rdma_cm_id *const id : cm_ids_)
             if (id->qp == qp)
-                known->second.peer = find_peer(*id);
-    return known->second;
+                named.cm_peer = find_peer(*id);
+    return named;
 }
 
 } // namespace coherdma::faults

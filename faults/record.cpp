@@ -230,6 +230,28 @@ void record::note_late_queue(const fault &cause, std::uint64_t qp_number) {
     write(cause, line);
 }
 
+void record::note_limit(const fault &limit) {
+    if (!wants_line(limit, IS_DONE))
+        return;
+    entry line = begin_entry(limit);
+    line.members["limit"] = limit.limit;
+    line.text =
+        "the device told the program that " + limit.limit + " is " + std::to_string(limit.value);
+    write(limit, line);
+}
+
+void record::note_refusal(const fault &limit, int error, std::uint64_t asked) {
+    if (!wants_line(limit, IS_DONE))
+        return;
+    entry line = begin_entry(limit);
+    line.members["limit"] = limit.limit;
+    line.members["asked"] = asked;
+    line.members["error"] = name_of_errno(error);
+    line.text = "a call failed with " + name_of_errno(error) + ": it asked for " + limit.limit +
+                " " + std::to_string(asked);
+    write(limit, line);
+}
+
 void record::note_device(const char *device) {
     const std::lock_guard guard(mutex_);
     if (std::exchange(has_device_, true) || !has_log_ || is_ended_)

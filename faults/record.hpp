@@ -43,6 +43,11 @@ class record {
     /// The device will get the sends of the process's queue pair of this number late.
     void note_late_queue(const fault &, std::uint64_t qp_number);
 
+    /// The program has learned a limit that is not the device's.
+    void note_limit(const fault &limit);
+    /// A call fails, as it exceeds a limit.
+    void note_refusal(const fault &limit, int error, std::uint64_t asked);
+
     /// The process has opened a device.
     void note_device(const char *device);
     /// For the list of calls.

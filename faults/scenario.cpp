@@ -3,6 +3,7 @@
 #include "scenario.hpp"
 
 #include "address.hpp"
+#include "device_limits.hpp"
 #include "names.hpp"
 
 #include <array>
@@ -131,6 +132,13 @@ std::chrono::microseconds parse_duration(const word &duration) {
     return std::chrono::microseconds(*value * factor);
 }
 
+std::chrono::microseconds parse_duration_above_0(const word &duration) {
+    const std::chrono::microseconds parsed = parse_duration(duration);
+    if (parsed.count() == 0)
+        refuse(duration, "a duration above 0");
+    return parsed;
+}
+
 /// 1st, 100th
 std::uint64_t parse_ordinal(const word &ordinal, const char *expected) {
     std::string_view suffix = ordinal.text;
@@ -170,8 +178,8 @@ word parse_selection(word current, word_reader &words, selection &selected) {
         selected.share = parse_share(current, words);
         return words.next();
     }
-    selected.first = parse_ordinal(
-        current, "each, every 100th, 2nd, 1% of, event, port, run, or after 2s before one of them");
+    selected.first = parse_ordinal(current, "each, every 100th, 2nd, 1% of, event, limit, port, "
+                                            "run, or after 2s before one of them");
     selected.step = 0;
     return words.next();
 }
@@ -226,12 +234,12 @@ void parse_action(const word &verb, word_reader &words, fault &parsed) {
         if (!is_call)
             parse_late_requests(verb, parsed);
         parsed.effect = action::DELAY;
-        parsed.duration = parse_duration(words.next());
+        parsed.duration = parse_duration_above_0(words.next());
         return;
     }
     if (verb.text != "fails" && verb.text != "fail")
         refuse(verb, is_call                  ? "fails or takes"
-                     : parsed.queues.is_any() ? "fails, of or to"
+                     : parsed.queues.is_any() ? "fails, takes, of or to"
                                               : "fails");
     const word error = words.next();
     parsed.error = is_call ? find_errno(error.text) : find_status(error.text);
@@ -249,6 +257,21 @@ void parse_event(const word &name, fault &parsed) {
     parsed.event = *event;
 }
 
+/// max_qp 4
+void parse_limit(word_reader &words, fault &parsed) {
+    const word name = words.next();
+    if (!is_limit(name.text))
+        refuse(name, "a limit of devices such as max_qp (all of them: coherdma fault --list)");
+    const word number = words.next();
+    std::string_view rest = number.text;
+    const auto value = take_number<std::uint64_t>(rest);
+    if (!value || *value == 0 || !rest.empty())
+        refuse(number, "a number from 1");
+    parsed.effect = action::LIMIT;
+    parsed.limit = name.text;
+    parsed.value = *value;
+}
+
 /// down [for 3s]
 void parse_port(word_reader &words, fault &parsed) {
     if (const word state = words.next(); state.text != "down")
@@ -261,7 +284,7 @@ void parse_port(word_reader &words, fault &parsed) {
     words = ahead;
     if (next.text != "for")
         refuse(next, "for 3s, ; or the end of the line");
-    parsed.duration = parse_duration(words.next());
+    parsed.duration = parse_duration_above_0(words.next());
 }
 
 /// Up to the end of the fault.
@@ -287,6 +310,8 @@ fault parse_fault(word_reader &words) {
     }
     if (current.text == "event") {
         parse_event(words.next(), parsed);
+    } else if (current.text == "limit" && parsed.begin.count() == 0) {
+        parse_limit(words, parsed);
     } else if (current.text == "port") {
         parse_port(words, parsed);
     } else if (current.text == "run") {

@@ -34,7 +34,7 @@ struct selection {
     double share = 1;       ///< of them, chosen at random
 };
 
-enum class action : unsigned char { FAIL, DELAY, EVENT, PORT_DOWN, RUN };
+enum class action : unsigned char { FAIL, DELAY, EVENT, LIMIT, PORT_DOWN, RUN };
 
 /// Of which queue pairs a fault's requests are.
 struct queue_selection {
@@ -52,6 +52,8 @@ struct fault {
     action effect = action::FAIL;
     int error = 0;             ///< FAIL: an errno, or an ibv_wc_status
     ibv_event_type event = {}; ///< EVENT
+    std::string limit;         ///< LIMIT: "max_qp"
+    std::uint64_t value = 0;   ///< LIMIT
     /// DELAY: of a call, or of the sends of a queue pair. PORT_DOWN: for how long; 0: to the end.
     std::chrono::microseconds duration{};
     std::string command;   ///< RUN: for a shell

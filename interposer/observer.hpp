@@ -58,6 +58,14 @@ struct registration {
     int access = 0;
 };
 
+/// A queue that the program wants to create. What its kind does not have is 0.
+struct queue_request {
+    object_kind kind = {};
+    const ibv_qp_cap *cap = nullptr; ///< of a QP
+    std::uint32_t max_entries = 0;   ///< of a CQ, or requests of an SRQ
+    std::uint32_t max_sge = 0;       ///< of an SRQ
+};
+
 /// Registers memory: by the next observer, and last by the driver.
 class registrar {
   public:
@@ -109,10 +117,15 @@ class observer {
     /// the program's call fails with that.
     virtual bool on_open(ibv_context &, int &error) = 0;
 
+    /// The device has told its limits, which the observer can change for the program.
+    virtual void on_query_device(ibv_context &, ibv_device_attr &) {}
+
     /// The program's call that creates a CQ, SRQ, QP or WQ begins, or has ended. Meanwhile the
     /// driver gives the kernel the context's async_fd: an observer that has replaced that for the
-    /// program sets it back. Not of queues that a function of a driver creates.
-    virtual void before_create_queue(ibv_context &) {}
+    /// program sets it back. Not of queues that a function of a driver creates. An errno: the call
+    /// fails with that; after_create_queue() comes all the same. Of a WQ, the request has no kind
+    /// but QP, and no more.
+    virtual int before_create_queue(ibv_context &, const queue_request &) { return 0; }
     virtual void after_create_queue(ibv_context &) {}
     virtual void on_create(const object &) {}
     /// The program's call that ends the object begins.
@@ -213,6 +226,6 @@ class observer {
 /// header. nullptr: nothing is to be observed. The module's soname is its file's name: a copy of a
 /// module that is loaded is not loaded.
 using make_observer_function = observer *();
-inline constexpr const char *MAKE_OBSERVER_NAME = "coherdma_make_observer_8";
+inline constexpr const char *MAKE_OBSERVER_NAME = "coherdma_make_observer_9";
 
 } // namespace coherdma::interposer

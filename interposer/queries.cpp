@@ -30,11 +30,21 @@ int call_function_with_errno(const char *name, int (*function)(parameters...),
     return function(arguments...);
 }
 
+void tell_limits(ibv_context *context, ibv_device_attr &attr) {
+    const context_record *const record = tables().contexts.find(context);
+    if (is_observed(record))
+        notify(*record, &observer::on_query_device, *context, attr);
+}
+
 /// ibv_query_device() and ibv_query_device_ex() are one call.
 int query_device_ex(ibv_context *context, const ibv_query_device_ex_input *input,
                     ibv_device_attr_ex *attr, std::size_t size) {
-    return call_function("ibv_query_device", context_of(context).driver_ex.query_device_ex, context,
-                         input, attr, size);
+    const int error =
+        call_function("ibv_query_device", context_of(context).driver_ex.query_device_ex, context,
+                      input, attr, size);
+    if (error == 0)
+        tell_limits(context, attr->orig_attr);
+    return error;
 }
 
 int query_port(ibv_context *context, std::uint8_t port, ibv_port_attr *attr, std::size_t size) {
@@ -57,7 +67,10 @@ using namespace coherdma::interposer;
 extern "C" {
 
 int ibv_query_device(ibv_context *context, ibv_device_attr *attr) {
-    return call_function("ibv_query_device", libibverbs().query_device, context, attr);
+    const int error = call_function("ibv_query_device", libibverbs().query_device, context, attr);
+    if (error == 0)
+        tell_limits(context, *attr);
+    return error;
 }
 
 /// Of programs that do not call it by the inline function of its name, which uses the context's.

@@ -44,33 +44,59 @@ void add(handle_table<record> &table, std::unique_ptr<record> added, function ho
 /// While the driver creates a queue. Also for observers that create one.
 class queue_creation {
   public:
-    explicit queue_creation(ibv_context *context) noexcept
+    queue_creation(ibv_context *context, const queue_request &asked)
         : record_(tables().contexts.find(context))
         , context_(*context) {
-        if (has_observers())
-            notify(*record_, &observer::before_create_queue, context_);
+        for (observer *const each : observers()) {
+            const unobserved_scope scope;
+            const int error = each->before_create_queue(context_, asked);
+            if (error_ == 0)
+                error_ = error;
+        }
     }
     ~queue_creation() {
-        if (has_observers())
-            notify(*record_, &observer::after_create_queue, context_);
+        const int driver_error = errno;
+        for (observer *const each : observers()) {
+            const unobserved_scope scope;
+            each->after_create_queue(context_);
+        }
+        errno = driver_error;
     }
     queue_creation(const queue_creation &) = delete;
     queue_creation &operator=(const queue_creation &) = delete;
 
+    /// An errno: an observer wants it to fail.
+    [[nodiscard]] int error() const noexcept { return error_; }
+
   private:
-    [[nodiscard]] bool has_observers() const noexcept {
-        return record_ != nullptr && !record_->observers.empty();
+    [[nodiscard]] std::span<observer *const> observers() const noexcept {
+        return record_ != nullptr ? std::span<observer *const>(record_->observers)
+                                  : std::span<observer *const>();
     }
 
     const context_record *const record_;
     ibv_context &context_;
+    int error_ = 0;
 };
 
-/// Calls create(), which creates a queue.
+/// Calls create(), which creates a queue, unless an observer wants the program's call to fail.
 template <class function>
-auto create_queue(ibv_context *context, function create) {
-    const queue_creation creation(context);
+auto create_queue(ibv_context *context, const queue_request &asked, function create)
+    -> decltype(create()) {
+    const queue_creation creation(context, asked);
+    if (creation.error() != 0)
+        return fail_with(creation.error());
     return create();
+}
+
+queue_request ask_for_cq(std::uint32_t max_entries) noexcept {
+    return {.kind = object_kind::CQ, .max_entries = max_entries};
+}
+queue_request ask_for_srq(const ibv_srq_attr &attr) noexcept {
+    return {.kind = object_kind::SRQ, .max_entries = attr.max_wr, .max_sge = attr.max_sge};
+}
+queue_request ask_for_qp(const ibv_qp_cap *cap) noexcept {
+    return {.kind = object_kind::QP, .cap = cap};
 }
 
 constexpr auto NO_HOOK = [](const object_record &) {
@@ -94,8 +120,9 @@ ibv_cq_ex *create_cq_ex(ibv_context *context, ibv_cq_init_attr_ex *attr) {
         return fail_with(error);
     const std::uint64_t wc_flags = attr->wc_flags; // the call may change attr
     const bool is_single = is_cq_single_threaded(*attr);
-    ibv_cq_ex *const cq = create_queue(
-        context, [=] { return context_of(context).driver_ex.create_cq_ex(context, attr); });
+    ibv_cq_ex *const cq = create_queue(context, ask_for_cq(attr->cqe), [=] {
+        return context_of(context).driver_ex.create_cq_ex(context, attr);
+    });
     if (auto record = make_record<cq_record>(object_kind::CQ, cq, context)) {
         record->info.is_single_threaded = is_single;
         add(tables().cqs, std::move(record), [=](cq_record &known) {
@@ -118,8 +145,9 @@ ibv_srq *added_srq(ibv_srq *srq, ibv_context *context) {
 ibv_srq *create_srq_ex(ibv_context *context, ibv_srq_init_attr_ex *attr) {
     if (const int error = failure_of("ibv_create_srq"))
         return fail_with(error);
-    ibv_srq *const srq = create_queue(
-        context, [=] { return context_of(context).driver_ex.create_srq_ex(context, attr); });
+    ibv_srq *const srq = create_queue(context, ask_for_srq(attr->attr), [=] {
+        return context_of(context).driver_ex.create_srq_ex(context, attr);
+    });
     return added_srq(srq, context);
 }
 
@@ -191,8 +219,9 @@ ibv_qp *create_qp_ex(ibv_context *context, ibv_qp_init_attr_ex *attr) {
     const bool is_sig_all = attr->sq_sig_all != 0;
     const std::uint64_t send_ops_flags =
         (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0 ? attr->send_ops_flags : 0;
-    ibv_qp *const qp = create_queue(
-        context, [=] { return context_of(context).driver_ex.create_qp_ex(context, attr); });
+    ibv_qp *const qp = create_queue(context, ask_for_qp(&attr->cap), [=] {
+        return context_of(context).driver_ex.create_qp_ex(context, attr);
+    });
     return added_qp(qp, context, is_sig_all, send_ops_flags, &attr->cap);
 }
 
@@ -204,7 +233,7 @@ ibv_qp *open_qp(ibv_context *context, ibv_qp_open_attr *attr) {
 }
 
 ibv_wq *create_wq(ibv_context *context, ibv_wq_init_attr *attr) {
-    return create_queue(context,
+    return create_queue(context, ask_for_qp(nullptr),
                         [=] { return context_of(context).driver_ex.create_wq(context, attr); });
 }
 
@@ -267,7 +296,8 @@ ibv_cq *ibv_create_cq(ibv_context *context, int cqe, void *cq_context, ibv_comp_
                       int comp_vector) {
     if (const int error = failure_of("ibv_create_cq"))
         return fail_with(error);
-    ibv_cq *const cq = create_queue(context, [=] {
+    const queue_request asked = ask_for_cq(static_cast<std::uint32_t>(std::max(cqe, 0)));
+    ibv_cq *const cq = create_queue(context, asked, [=] {
         return libibverbs().create_cq(context, cqe, cq_context, channel, comp_vector);
     });
     return added_cq(cq, context);
@@ -289,8 +319,8 @@ int ibv_destroy_cq(ibv_cq *cq) {
 ibv_srq *ibv_create_srq(ibv_pd *pd, ibv_srq_init_attr *attr) {
     if (const int error = failure_of("ibv_create_srq"))
         return fail_with(error);
-    ibv_srq *const srq =
-        create_queue(pd->context, [=] { return libibverbs().create_srq(pd, attr); });
+    ibv_srq *const srq = create_queue(pd->context, ask_for_srq(attr->attr),
+                                      [=] { return libibverbs().create_srq(pd, attr); });
     return added_srq(srq, pd->context);
 }
 
@@ -319,7 +349,8 @@ ibv_qp *ibv_create_qp(ibv_pd *pd, ibv_qp_init_attr *attr) {
     if (const int error = failure_of("ibv_create_qp"))
         return fail_with(error);
     const bool is_sig_all = attr->sq_sig_all != 0; // the call may change attr
-    ibv_qp *const qp = create_queue(pd->context, [=] { return libibverbs().create_qp(pd, attr); });
+    ibv_qp *const qp = create_queue(pd->context, ask_for_qp(&attr->cap),
+                                    [=] { return libibverbs().create_qp(pd, attr); });
     return added_qp(qp, pd->context, is_sig_all, 0, &attr->cap);
 }
 

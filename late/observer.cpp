@@ -285,7 +285,7 @@ coherdma_late_holds(const coherdma::interposer::request &posted) {
 }
 
 extern "C" [[gnu::visibility("default")]] coherdma::interposer::observer *
-coherdma_make_observer_8() {
+coherdma_make_observer_9() {
     using namespace coherdma;
     static const std::optional<check::tsan_runtime> tsan = check::find_tsan();
     if (tsan)

@@ -207,7 +207,7 @@ class emulation_observer final : public observer {
 } // namespace coherdma::emulation
 
 extern "C" [[gnu::visibility("default")]] coherdma::interposer::observer *
-coherdma_make_observer_8() {
+coherdma_make_observer_9() {
     using namespace coherdma::emulation;
     return may_be_requested() ? new (std::nothrow) emulation_observer : nullptr;
 }

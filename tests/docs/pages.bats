@@ -81,7 +81,7 @@ scenarios() {
         ((status == 77)) || { echo "$example: $output" && return 1; }
     done
     for word in after each every 3rd 100th % of fails fail takes event us ms s '#' ';' \
-        send write read atomic receive request qp to port down for run; do
+        send write read atomic receive request qp to port down for run limit; do
         scenarios | grep -qF -- "$word" || { echo "no example has $word" && return 1; }
     done
 }

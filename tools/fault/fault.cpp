@@ -7,6 +7,7 @@
 #include "fault/log.hpp"
 #include "fault/machine_actions.hpp"
 #include "fault/report.hpp"
+#include "faults/device_limits.hpp"
 #include "faults/names.hpp"
 #include "faults/scenario.hpp"
 #include "run/location.hpp"
@@ -166,7 +167,9 @@ std::vector<std::string> texts_of(const std::vector<coherdma::faults::fault> &fa
 /// The command, started by a process that does what the scenario does to the machine: this one may
 /// be outside of the lab.
 std::vector<std::string> acting(const std::vector<std::string> &command) {
-    std::vector<std::string> args = {fs::read_symlink("/proc/self/exe"), "fault", "--act", "--"};
+    // The word for SCENARIO has no meaning: the environment has it.
+    std::vector<std::string> args = {fs::read_symlink("/proc/self/exe"), "fault", "--act", "-",
+                                     "--"};
     args.insert(args.end(), command.begin(), command.end());
     return args;
 }
@@ -354,7 +357,9 @@ int fail_each_call(const fault_options &opts, const std::vector<std::string> &co
 
 std::string list_names() {
     const std::string requests = "request, send, write, read, atomic, receive";
-    std::string statuses, calls, events;
+    std::string statuses, calls, events, limits;
+    for (const std::string &name : coherdma::faults::all_limit_names())
+        limits += (limits.empty() ? "" : ", ") + name;
     for (const std::string &name : coherdma::faults::all_event_names())
         events += (events.empty() ? "" : ", ") + name;
     for (const std::string &name : coherdma::faults::all_status_names())
@@ -362,7 +367,8 @@ std::string list_names() {
     for (const coherdma::faults::failing_call &call : coherdma::faults::all_calls())
         calls += (calls.empty() ? "" : ", ") + std::string(call.name);
     return format_entry("Requests", {requests}) + format_entry("Statuses", {statuses}) +
-           format_entry("Calls", {calls}) + format_entry("Events", {events});
+           format_entry("Calls", {calls}) + format_entry("Events", {events}) +
+           format_entry("Limits", {limits});
 }
 
 /// Of a command line that has COMMAND in the place of SCENARIO.
@@ -387,7 +393,7 @@ int run_subcommand(const fault_options &opts, const cli::command &command) {
         if (!opts.fail_each && !opts.errors.empty())
             throw cli::usage_error("fault: --errors is for --fail-each");
         if (opts.acts)
-            return run_acting(command_without_scenario(opts, command));
+            return run_acting(run::build_arguments("fault", opts.program, command.remaining()));
         if (opts.fail_each)
             return fail_each_call(opts, command_without_scenario(opts, command));
         if (!opts.scenario_file.empty())

@@ -40,7 +40,7 @@ long count_done(const json &line) {
     if (line.contains("posted")) // a receive counts when it is completed
         return line.at("posted") == "receive" ? 0 : is_undone ? -1 : 1;
     const bool is_done = line.contains("call") || line.contains("event") || line.contains("late") ||
-                         line.contains("action");
+                         line.contains("limit") || line.contains("action");
     return is_done && !is_undone ? 1 : 0;
 }
 

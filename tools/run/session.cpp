@@ -86,7 +86,8 @@ temp_folder::~temp_folder() {
 
 std::map<long, std::string> list_process_logs(const std::string &folder) {
     std::map<long, std::string> files;
-    for (const auto &entry : fs::directory_iterator(folder)) {
+    std::error_code no_folder; // the command may have removed it
+    for (const auto &entry : fs::directory_iterator(folder, no_folder)) {
         const std::string name = entry.path().filename();
         long pid = 0;
         const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);

@@ -53,7 +53,8 @@ class temp_folder {
     std::string path_;
 };
 
-/// The files PID.json of a folder, by their PID, which is mostly the order of their start.
+/// The files PID.json of a folder, by their PID, which is mostly the order of their start; none if
+/// the folder is gone.
 std::map<long, std::string> list_process_logs(const std::string &folder);
 
 /// Throws std::runtime_error if it cannot be read.

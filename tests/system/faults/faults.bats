@@ -135,6 +135,21 @@ expect_status() {
     (($(cat "$counter") > before))
 }
 
+@test "a device with lower limits" {
+    run -0 "$tool" fault 'limit max_qp 3; limit max_sge 1; limit max_mr_size 4096' -- ibv_devinfo -v -d "$device"
+    [[ $output =~ max_qp:[[:space:]]+3$'\n' && $output =~ max_sge:[[:space:]]+1$'\n' && $output =~ max_mr_size:[[:space:]]+0x1000$'\n' ]]
+    run_perftest_client 'limit max_qp_wr 16' ib_write_bw -t 64
+    ((status != 0))
+    [[ $output == *'Unable to create QP'*'asked for max_qp_wr'* || $output == *'asked for max_qp_wr'* ]]
+    run_perftest_client 'limit max_mr_size 4096' ib_write_bw -s 65536
+    ((status != 0))
+    [[ $output == *'failed with EINVAL: it asked for max_mr_size'* ]]
+    start_server 7174 rping -s
+    run timeout 20 "$tool" fault 'limit max_qp 1; limit max_cq 1; limit max_mr 9' -- rping -c -a "$address" -C 3
+    expect_end_of_rping 0 # it is content with them
+    [[ $output == *'the device told the program that max_qp is 1'* && $output != *'a call failed'* ]]
+}
+
 @test "the port really goes down, and is up again" {
     run timeout 20 "$tool" fault 'after 300ms port down for 500ms' -- timeout 2 ibv_asyncwatch -d "$device"
     [[ $output == *'event_type IBV_EVENT_PORT_ERR'*'event_type IBV_EVENT_PORT_ACTIVE'* ]]
@@ -143,6 +158,15 @@ expect_status() {
     run -3 timeout 20 "$tool" fault 'after 100ms port down' -- sh -c "ibv_devinfo -d $device >/dev/null; sleep 1; exit 3"
     [[ $output == *'is down'*'is up again'* ]]
     ibv_devinfo -d "$device" | grep PORT_ACTIVE
+    # Overlapping ones end together; what is down already stays so.
+    run -0 timeout 20 "$tool" fault 'after 100ms port down for 900ms; after 300ms port down for 100ms' -- \
+        sh -c "ibv_devinfo -d $device >/dev/null; sleep 0.7; ibv_devinfo -d $device | grep PORT_DOWN"
+    local netdev
+    netdev=$(device_fact "$DRIVER" NETDEV)
+    ip link set "$netdev" down
+    run timeout 20 "$tool" fault 'port down for 100ms' -- sh -c "ibv_devinfo -d $device; sleep 0.5"
+    [[ $output == *'it is down already'* && $(cat "/sys/class/net/$netdev/flags") =~ [02468ace]$ ]]
+    ip link set "$netdev" up
     run timeout 20 setpriv --bounding-set=-net_admin --inh-caps=-net_admin -- \
         "$tool" fault 'port down' -- sh -c "ibv_devinfo -d $device; sleep 1"
     [[ $output == *PORT_ACTIVE*'did not go down: Operation not permitted'*'not done: port down'* ]]
@@ -153,8 +177,13 @@ expect_status() {
         after 200ms run touch $BATS_TEST_TMPDIR/ran; after 300ms run sleep 100; after 100s run true" -- \
         sh -c "ibv_devinfo -d $device >/dev/null; sleep 1; test -e $BATS_TEST_TMPDIR/ran"
     [[ ! -s $BATS_TEST_TMPDIR/env ]] # it is no part of the program
-    [[ $output == *'ended with status 1'*'ended with status 0'*'ended by signal 15'* ]]
-    [[ $output == *'not done: after 300ms run sleep 100'*'not done: after 100s run true'* ]]
+    [[ $output == *'has started'*'ended with status 1'*'ended with status 0'*'ended by signal 15'* ]]
+    [[ $output != *'not done: after 300ms run sleep 100'* && $output == *'not done: after 100s run true'* ]]
+    # Without the folder of the logs nothing is known of the program, which goes on.
+    run -3 "$tool" fault 'run true' -- sh -c 'rm -rf "$TMPDIR"/coherdma-fault.*; sleep 0.3; exit 3'
+    # The program has none of the files of coherdma, and the arguments that it was given.
+    run -0 --separate-stderr "$tool" fault 'run true' -- sh -c "ibv_devinfo -d $device >/dev/null; ls -l /proc/self/fd; test \"\$1\" = ''" sh ''
+    [[ $output == *'->'* && $output != *.json* ]]
     # One that does not end by SIGTERM is killed, and none reads what is for the program.
     run -0 timeout 20 "$tool" fault 'run cat; run exec env --ignore-signal=TERM sleep 1000' -- \
         sh -c "ibv_devinfo -d $device >/dev/null; sleep 0.5; cat" <<<'for the program'

@@ -24,6 +24,8 @@ from collections.abc import Callable, Iterator
 from typing import Protocol
 
 HANG_SECONDS = 240  # dtest waits 100 s for a connection
+CONFORM_SECONDS = 600
+PEER_SECONDS = 40
 SERVER_SECONDS = 20  # to end after its client
 DTEST_PORT = 15828  # of TCP, by which it exchanges addresses
 ERRORS = ["ENOMEM", "EINVAL", "EAGAIN", "EINTR", "EIO", "EBUSY", "ETIMEDOUT", "ENODEV"]
@@ -95,6 +97,8 @@ class Lab:
 class Process:
     """A program, with its output in a file."""
 
+    is_killed = False
+
     def __init__(self, name: str, command: list[str], folder: pathlib.Path) -> None:
         self.name, self.file = name, folder / f"{name}.out"
         with open(self.file, "wb") as out:
@@ -135,6 +139,7 @@ class Process:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
+        self.is_killed = True
 
     def _stacks(self) -> str:
         """Of the processes of its session, if there is gdb."""
@@ -169,6 +174,10 @@ class Run:
             command = [*tool, self._scenario, "--", *command]
         self._processes.append(Process(name, command, self._folder))
         return self._processes[-1]
+
+    def has_effect(self) -> bool:
+        faulty = [each for each in self._processes if each.name in self._sides]
+        return any("no fault was made" not in each.text() for each in faulty)
 
     def describe(self, problem: Problem) -> str:
         outputs = (f"-- the {each.name} says:\n{each.text()}" for each in self._processes)
@@ -240,8 +249,13 @@ class Dtest:
         server = run.start("server", [*command, "-s"])
         wait_until(lambda: listens(DTEST_PORT), server)
         client = run.start("client", [*command, "-h", self._lab.address])
+        # Of two that wait for each other, one ends; the other must learn that its peer is gone.
+        if client.wait(PEER_SECONDS) is None:
+            server.end()
         status = client.expect_end(HANG_SECONDS)
         # A server without a client waits for one.
+        if server.is_killed:
+            return status
         if "CONNECTED!" not in server.text() or server.wait(SERVER_SECONDS) is None:
             server.send_signal(signal.SIGTERM)
         server.expect_end(SERVER_SECONDS, signal.SIGTERM)
@@ -272,7 +286,7 @@ class Conform:
 
     def run(self, run: Run, rng: random.Random) -> int:
         program = run.start("program", [*self._command, *rng.sample(self._cases, 5)])
-        return program.expect_end(HANG_SECONDS)
+        return program.expect_end(CONFORM_SECONDS)
 
 
 PROGRAMS: dict[str, Callable[[Lab], Program]] = {
@@ -282,19 +296,21 @@ PROGRAMS: dict[str, Callable[[Lab], Program]] = {
 }
 
 
-def run_seed(lab: Lab, program: Program, maker: ScenarioMaker, seed: int) -> int:
+def run_seed(lab: Lab, program: Program, maker: ScenarioMaker, seed: int) -> str:
+    """Its status, and whether a fault was made."""
     rng = random.Random(seed)
     scenario, sides = maker.make(rng), rng.choice(program.sides)
     run = Run(lab, scenario, seed, sides)
     try:
-        return program.run(run, rng)
+        status = program.run(run, rng)
+        return f"status {status}" + ("" if run.has_effect() else ", no fault")
     except Problem as problem:
         raise Problem(run.describe(problem)) from None
     finally:
         run.end()
 
 
-def results(lab: Lab, program: Program, seeds: range) -> Iterator[int | Problem]:
+def results(lab: Lab, program: Program, seeds: range) -> Iterator[str | Problem]:
     maker = ScenarioMaker(lab.tool)
     with concurrent.futures.ThreadPoolExecutor(program.jobs) as pool:
         runs = [pool.submit(run_seed, lab, program, maker, seed) for seed in seeds]
@@ -322,8 +338,10 @@ def main() -> int:
     for result in results(lab, PROGRAMS[options.program](lab), seeds):
         if isinstance(result, Problem):
             print(result, flush=True)
-        counts["problem" if isinstance(result, Problem) else f"status {result}"] += 1
+        counts["problem" if isinstance(result, Problem) else result] += 1
+    without_fault = sum(count for name, count in counts.items() if "no fault" in name)
     print(f"{options.program}: {options.count} scenarios:", dict(sorted(counts.items())))
+    print(f"{options.count - without_fault} with a fault")
     return 1 if counts["problem"] else 0
 
 

@@ -248,7 +248,7 @@ count *counted = nullptr;
 
 } // namespace
 
-extern "C" [[gnu::visibility("default")]] observer *coherdma_make_observer_8() {
+extern "C" [[gnu::visibility("default")]] observer *coherdma_make_observer_9() {
     if (counted != nullptr)
         counted->break_promise("a module is asked for its observer once");
     else

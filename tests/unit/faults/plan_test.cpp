@@ -67,10 +67,13 @@ void requests_to_a_peer(void **) {
     plan tested(parse_scenario("1st receive to 198.18.0.2 fails loc_len"), 0);
     const queue_identity near = {.number = 1, .peer = "198.18.0.1"},
                          unknown = {.number = 0, .peer = ""},
-                         far = {.number = 2, .peer = "198.18.0.2"};
+                         far = {.number = 2, .peer = "198.18.0.2"},
+                         by_rdma_cm = {.number = 3, .peer = "fe80::1", .other_peer = "198.18.0.2"};
     assert_true(hit_requests(tested, request_class::RECEIVE, 3, near).empty());
     assert_true(hit_requests(tested, request_class::RECEIVE, 3, unknown).empty());
     assert_int_equal(hit_requests(tested, request_class::RECEIVE, 3, far).size(), 1);
+    plan of_rdma_cm(parse_scenario("1st receive to 198.18.0.2 fails loc_len"), 0);
+    assert_int_equal(hit_requests(of_rdma_cm, request_class::RECEIVE, 3, by_rdma_cm).size(), 1);
 }
 
 void late_requests_do_not_fail(void **) {

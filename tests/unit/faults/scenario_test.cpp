@@ -109,6 +109,13 @@ void late_requests(void **) {
     assert_int_equal(parsed.queues.number, 1);
 }
 
+void a_lower_limit(void **) {
+    const fault parsed = parse_one("limit max_qp_wr 16");
+    assert_true(parsed.effect == action::LIMIT && !parsed.is_of_machine());
+    assert_string_equal(parsed.limit.c_str(), "max_qp_wr");
+    assert_int_equal(parsed.value, 16);
+}
+
 void a_port_that_goes_down(void **) {
     const fault parsed = parse_one("after 2s port down for 3s");
     assert_true(parsed.effect == action::PORT_DOWN && parsed.is_of_machine());
@@ -155,6 +162,12 @@ void errors_point_at_the_column(void **) {
         {.text = "each send of qp 2nd fails fatal", .line = 1, .column = 17},
         {.text = "each send to host fails fatal", .line = 1, .column = 14},
         {.text = "each ibv_post_send of qp 2 fails ENOMEM", .line = 1, .column = 20},
+        {.text = "limit max_pq 1", .line = 1, .column = 7},
+        {.text = "limit max_qp 0", .line = 1, .column = 14},
+        {.text = "limit max_qp", .line = 1, .column = 13},
+        {.text = "after 1s limit max_qp 3", .line = 1, .column = 10},
+        {.text = "port down for 0s", .line = 1, .column = 15},
+        {.text = "each request takes 0ms", .line = 1, .column = 20},
         {.text = "port up", .line = 1, .column = 6},
         {.text = "port down 3s", .line = 1, .column = 11},
         {.text = "port down for", .line = 1, .column = 14},
@@ -204,6 +217,7 @@ int main() {
         cmocka_unit_test(each_event_has_a_name),
         cmocka_unit_test(requests_of_some_queues),
         cmocka_unit_test(late_requests),
+        cmocka_unit_test(a_lower_limit),
         cmocka_unit_test(a_port_that_goes_down),
         cmocka_unit_test(a_command_that_runs),
         cmocka_unit_test(errors_point_at_the_column),

@@ -568,7 +568,7 @@ void emulated_device_is_refused(void **) {
         std::strcpy(device.name, "test0");
         ibv_context context = {};
         context.device = &device;
-        const std::unique_ptr<observer> late(coherdma_make_observer_8());
+        const std::unique_ptr<observer> late(coherdma_make_observer_9());
         int error = 0;
         setenv("COHERDMA_EMULATE", "off", 1);
         assert_true(late->on_open(context, error));

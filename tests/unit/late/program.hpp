@@ -19,7 +19,7 @@
 #include <span>
 #include <vector>
 
-extern "C" coherdma::interposer::observer *coherdma_make_observer_8();
+extern "C" coherdma::interposer::observer *coherdma_make_observer_9();
 extern "C" bool coherdma_late_holds(const coherdma::interposer::request &);
 
 namespace {
@@ -86,7 +86,7 @@ struct program final : registrar {
     static constexpr std::size_t LENGTH = 256;
     static constexpr std::byte OLD{0x11}, NEW{0x22};
 
-    std::unique_ptr<observer> late{coherdma_make_observer_8()};
+    std::unique_ptr<observer> late{coherdma_make_observer_9()};
     ibv_device device = {};
     ibv_context context = {};
     ibv_pd pd = {};
