@@ -14,13 +14,31 @@ require_tshark() { command -v tshark >/dev/null || skip 'tshark is not installed
 # read_capture FILE OPTION...: prints what tshark does. As root it prints a warning.
 read_capture() { tshark -r "$@" 2>/dev/null; }
 
-# expect_decoded FILE PROTOCOL: there are frames of the protocol, and none is malformed but those with a fault.
-expect_decoded() {
+# bad_frames FILE: prints frames without a fault that tshark cannot decode, or whose TCP checksum is wrong.
+bad_frames() {
     # tshark takes some random payload for these protocols.
-    local options=(--disable-protocol rpcordma --disable-heuristic eth_over_ib)
+    local options=(--disable-protocol rpcordma --disable-heuristic eth_over_ib -o tcp.check_checksum:TRUE)
+    # TCP may cut a retransmission otherwise than the first segment: tshark reports that as an error of reassembly, and
+    # calls the frame a retransmission or out of order. It takes the checksum 0xffff, which equals 0, for wrong.
+    local malformed='_ws.malformed && !_ws.malformed.reassembly'
+    local wrong_checksum='tcp.checksum.status == "Bad" && tcp.checksum != 0xffff'
+    read_capture "$1" "${options[@]}" -Y "(($malformed) || ($wrong_checksum)) && !frame.comment"
+}
+
+# expect_decoded FILE PROTOCOL: there are frames of the protocol, and none is bad but those with a fault.
+expect_decoded() {
     [[ -n $(read_capture "$1" -Y "$2" | head -n 1) ]]
-    run -0 read_capture "$1" "${options[@]}" -Y '_ws.malformed && !frame.comment'
+    run -0 bad_frames "$1"
     [[ -z $output ]]
+    # The check finds frames that are cut off.
+    editcap -s 57 -L "$1" cut.pcapng
+    [[ -n $(bad_frames cut.pcapng | head -n 1) ]]
+}
+
+# expect_corrupted_found FILE: frames of TCP that the wire has corrupted are bad. A pcap file has no comments.
+expect_corrupted_found() {
+    editcap -F nsecpcap "$1" without_comments.pcap
+    [[ -n $(bad_frames without_comments.pcap | head -n 1) ]]
 }
 
 num_pings=20
@@ -55,6 +73,7 @@ faults() {
     done
     expect_decoded rxe.pcapng infiniband.bth
     expect_decoded siw.pcapng iwarp_ddp_rdmap
+    expect_corrupted_found siw.pcapng
 }
 
 @test "a capture of data_integrity under faults decodes, and every byte is verified, by rxe and by siw" {
@@ -67,6 +86,7 @@ faults() {
     done
     expect_decoded rxe.pcapng infiniband.bth
     expect_decoded siw.pcapng iwarp_ddp_rdmap
+    expect_corrupted_found siw.pcapng
 }
 
 @test "the same seed gives the same frames the same faults, another one gives others" {
