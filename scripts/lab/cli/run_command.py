@@ -47,6 +47,7 @@ def run(options: argparse.Namespace) -> int:
             has_remedy = "softrdma run --in " in reason_not_local
             remedy = "" if has_remedy else f"; use: softrdma run --in {_select_guest(request)}"
             raise Unavailable(reason_not_local + remedy)
+    _check_guest(request)
     if backend == "auto":
         backend = _select_guest(request)
         _note_guest(request, backend, reason_not_local)
@@ -126,6 +127,20 @@ def _run_qemu(request: RunRequest) -> int:
     if reason:
         raise Unavailable(f"{reason}; use: softrdma run --in uml")
     return run_qemu.run(request)
+
+
+def _check_guest(request: RunRequest) -> None:
+    """Raise for options of which one needs a guest in user mode and the other one in QEMU."""
+    from ..debian import packages
+
+    reason = run_request.reason_for_kernel_per_host(request)
+    options = [f"--suite {request.suite}"] if request.suite else []
+    if request.arch != packages.machine_arch():
+        options.append(f"--arch {request.arch}")
+    if reason and options:
+        raise UsageError(
+            f"{reason}: user-mode kernels, which have this machine's architecture and programs; omit {' and '.join(options)}"
+        )
 
 
 def _make_request(options: argparse.Namespace, key_text: str) -> RunRequest:

@@ -10,6 +10,7 @@ from ..core.wire_change import MAX_WIRE
 
 EXAMPLE_NUMBER = 5
 MAX_SEED = (1 << 64) - 1
+MAX_SEED_DIGITS = len(str(MAX_SEED))
 
 
 class _Amount(NamedTuple):
@@ -96,7 +97,9 @@ def parse_wire(options: argparse.Namespace) -> Wire:
 
 
 def parse_seed(text: str) -> int:
-    seed = int(text) if text.isdecimal() else -1
+    # Python refuses to convert thousands of digits.
+    is_number = text.isdecimal() and len(text) <= MAX_SEED_DIGITS
+    seed = int(text) if is_number else -1
     if not 0 <= seed <= MAX_SEED:
         raise UsageError(f"--seed {text}: expected a whole number, 0 to {MAX_SEED}")
     return seed

@@ -339,8 +339,10 @@ def _make_wire(
 ) -> switch.MakeProcess:
     """What makes the process of a switch with faults and capture."""
     seed = random.getrandbits(SEED_BITS) if request.seed is None else request.seed
-    if request.wire.is_random or request.changes_wire:
+    if request.wire.is_random:
         progress.note(f"the wire has random faults; the same ones again: --seed {seed}")
+    elif request.changes_wire:
+        progress.note(f"random faults of softrdma wire, the same ones again: --seed {seed}")
     file = None
     if request.pcap is not None:
         file = undo.enter_context(wire_switch.open_capture(request.pcap))

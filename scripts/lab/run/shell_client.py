@@ -38,8 +38,8 @@ def run(pid: Optional[int], host: Optional[int], argv: List[str]) -> int:
     return status
 
 
-def select_run(pid: Optional[int], subcommand: str) -> str:
-    """The folder of the run. subcommand: for messages."""
+def select_run(pid: Optional[int], subcommand: str, run_command: str = "softrdma run") -> str:
+    """The folder of the run. subcommand: for messages; run_command: begins a run."""
     folders = temporary_folders.live_run_folders()
     chosen = [path for path in folders if pid in (None, _pid_of(path))]
     if len(chosen) == 1:
@@ -52,7 +52,7 @@ def select_run(pid: Optional[int], subcommand: str) -> str:
             f"{subcommand}: --run {pid}: there is no such run; these are there:\n{runs}"
         )
     raise UsageError(
-        f"{subcommand}: there is no run of this user with this TMPDIR; begin one in another terminal: softrdma run"
+        f"{subcommand}: there is no run of this user with this TMPDIR; begin one in another terminal: {run_command}"
     )
 
 

@@ -16,7 +16,7 @@ sys.path.insert(0, os.path.join(TEST_FOLDER, "..", "..", "..", "scripts"))
 sys.dont_write_bytecode = True
 
 from lab.cli import main, wire_command  # noqa: E402
-from lab.core import supervisor, wire_change  # noqa: E402
+from lab.core import supervisor, temporary_folders, wire_change  # noqa: E402
 from lab.core.errors import LabError, Unavailable, UsageError  # noqa: E402
 from lab.core.run_request import Wire  # noqa: E402
 from lab.core.wire_change import WireChange, WireTable  # noqa: E402
@@ -208,6 +208,33 @@ class Client(unittest.TestCase):
     def test_run_that_ends_is_an_error(self) -> None:
         with self.assertRaisesRegex(LabError, "the run has ended"):
             self.answer(b"")
+
+    def test_run_that_ends_before_it_reads_is_an_error(self) -> None:
+        client_end, run_end = socket.socketpair()
+        run_end.close()
+        with mock.patch.object(wire_client, "_connect", lambda _: client_end):
+            with self.assertRaisesRegex(LabError, "^wire: the run has ended$"):
+                wire_client.change_wire(None, make_change("--loss 1"))
+
+    def test_agent_that_cannot_be_reached_is_an_error(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "agent")
+            with mock.patch.object(wire_client, "SOCKET_PATH", path):
+                with socket.socket(socket.AF_UNIX) as listener:
+                    listener.bind(path)  # and does not listen
+                    with self.assertRaisesRegex(LabError, "^wire: the run has ended$"):
+                        wire_client.change_wire(None, make_change("--loss 1"))
+                    refuse = mock.Mock(side_effect=PermissionError)
+                    with mock.patch.object(socket.socket, "connect", refuse):
+                        with self.assertRaisesRegex(Unavailable, "only root of the guest may"):
+                            wire_client.change_wire(None, make_change("--loss 1"))
+
+    def test_run_is_advised_that_can_be_changed(self) -> None:
+        with mock.patch.object(temporary_folders, "live_run_folders", lambda: []):
+            with self.assertRaisesRegex(
+                UsageError, "another terminal: softrdma run --hosts 2 --wire -- COMMAND$"
+            ):
+                wire_client.change_wire(None, make_change("--loss 1"))
 
     def test_run_on_the_running_kernel_is_refused(self) -> None:
         with tempfile.TemporaryDirectory() as folder:

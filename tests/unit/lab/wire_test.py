@@ -125,6 +125,7 @@ class Options(unittest.TestCase):
             ("--seed x --loss 1", "--seed x: expected a whole number, 0 to 18446744073709551615"),
             ("--seed -1 --loss 1", "--seed -1: expected"),
             (f"--seed {1 << 64} --loss 1", "expected"),
+            (f"--seed {'1' * 5000} --loss 1", "expected"),  # Python does not convert it
             ("--seed 1 --delay 5", "--seed 1: nothing is random; add one of --loss, --dup"),
         ):
             with self.assertRaises(UsageError) as raised:
@@ -132,6 +133,18 @@ class Options(unittest.TestCase):
             self.assertIn(text, str(raised.exception))
         request = self.make_request("--hosts", "2", "--seed", "0", "--reorder", "1")
         self.assertEqual(request.seed, 0)
+
+    def test_guest_of_another_release_is_refused_what_it_cannot_do(self) -> None:
+        """Not by an advice to use a guest in which the other option is refused."""
+        for words in ("--suite trixie", "--arch arm64"):
+            for backend in ("auto", "uml", "qemu"):
+                arguments = ["run", "--hosts", "2", "--pcap", "file", *words.split()]
+                options = main.make_parser().parse_args([*arguments, "--in", backend, "--", "true"])
+                options.launcher = "softrdma"
+                with self.assertRaisesRegex(
+                    UsageError, f"--pcap needs hosts that have a kernel each: .*; omit {words}$"
+                ):
+                    run_command.run(options)
 
     def test_hosts_of_one_kernel_are_refused_what_netem_cannot_do(self) -> None:
         for words in ("--pcap file", "--seed 1 --loss 1", "--reorder 1", "--corrupt 1"):
