@@ -35,6 +35,7 @@ from .confinement import Access, Confinement
 from .guest_session import GuestNotStarted, GuestSession
 from .log_pipe import LogPipe
 from .relay import Relay
+from .wire_switch import WireSettings
 
 MIN_FREE_MEMORY_BYTES = 1_000_000_000  # more than the test runs used
 BOOT_TIMEOUT_SECONDS = 60.0  # with ptrace on a busy machine, a boot took more than 20
@@ -47,10 +48,18 @@ def run(request: RunRequest) -> int:
     kernel = _find_kernel(request)
     if request.waits_for_debugger:
         debugger.require_permission()
-    spec = make_command_spec(request.argv)
     processors = _choose_processors(kernel, request)
+    with supervisor.Undo() as undo:
+        return _run_attempts(kernel, processors, request, _make_wire(request, undo))
+
+
+def _run_attempts(
+    kernel: BootKernel, processors: int, request: RunRequest, wire: Optional[WireSettings]
+) -> int:
+    """With seccomp, and without it if the kernel does not start so."""
+    spec = make_command_spec(request.argv)
     try:
-        return _run_guests(kernel, "on", processors, spec, request)
+        return _run_guests(kernel, "on", processors, spec, request, wire)
     except GuestNotStarted as first_problem:
         if request.waits_for_debugger:
             raise
@@ -61,7 +70,7 @@ def run(request: RunRequest) -> int:
             ) from first_problem
         progress.note("a user-mode kernel does not start with seccomp here; trying ptrace")
         try:
-            return _run_guests(kernel, "off", 1, spec, request)
+            return _run_guests(kernel, "off", 1, spec, request, wire)
         except GuestNotStarted:
             raise first_problem from None
 
@@ -101,7 +110,12 @@ def _choose_processors(kernel: BootKernel, request: RunRequest) -> int:
 
 
 def _run_guests(
-    kernel: BootKernel, seccomp: str, processors: int, spec: CommandSpec, request: RunRequest
+    kernel: BootKernel,
+    seccomp: str,
+    processors: int,
+    spec: CommandSpec,
+    request: RunRequest,
+    wire: Optional[WireSettings],
 ) -> int:
     """Run the command in one guest, or in the first of one for each host.
 
@@ -116,7 +130,7 @@ def _run_guests(
         undo.callback(supervisor.kill_descendants)
         if not kernel.modules:
             kernel = kernel._replace(modules=custom_kernels.make_modules(kernel, run_folder))
-        network = _make_network(request, undo)
+        network = _make_network(request, undo, wire)
         options = [f"ncpus={processors}", f"seccomp={seccomp}"]
         prepared = []
         for member, netdev_ends in zip(network.members, network.netdev_ends):
@@ -286,7 +300,9 @@ class _Network(NamedTuple):
     switch: Optional[switch.Switch]
 
 
-def _make_network(request: RunRequest, undo: supervisor.Undo) -> _Network:
+def _make_network(
+    request: RunRequest, undo: supervisor.Undo, wire: Optional[WireSettings]
+) -> _Network:
     """Connect two hosts directly, or hosts by a switch; one host without peers has no network."""
     if request.hosts == 1 and not request.peers:
         return _Network([None], [[]], soft_devices.MTU, None)
@@ -301,8 +317,7 @@ def _make_network(request: RunRequest, undo: supervisor.Undo) -> _Network:
     members: List[Optional[ClusterMember]] = [
         ClusterMember(number, numbers, remote_numbers) for number in local_numbers
     ]
-    is_plain = not (any(request.wire) or request.changes_wire or request.pcap is not None)
-    if len(local_numbers) == 2 and is_plain:  # connected directly
+    if len(local_numbers) == 2 and not _needs_wire_switch(request):  # connected directly
         cables = [_make_cable() for _ in request.drivers]
         return _Network(members, [list(ends) for ends in zip(*cables)], mtu, None)
     # For each driver a cable from the switch to each host.
@@ -312,7 +327,11 @@ def _make_network(request: RunRequest, undo: supervisor.Undo) -> _Network:
     ]
     if request.dry_run:  # the switch would listen for the peers
         return _Network(members, netdev_ends, mtu, None)
-    make_process = None if is_plain else _make_wire(request, local_numbers, undo)
+    make_process = None
+    if wire:
+        if wire.capture_file:
+            wire_switch.rewind(wire.capture_file)
+        make_process = functools.partial(wire_switch.WireSwitchProcess, wire)
     group = None
     if request.peers:
         peers = [
@@ -334,10 +353,15 @@ def _make_network(request: RunRequest, undo: supervisor.Undo) -> _Network:
     )
 
 
-def _make_wire(
-    request: RunRequest, local_numbers: List[int], undo: supervisor.Undo
-) -> switch.MakeProcess:
-    """What makes the process of a switch with faults and capture."""
+def _needs_wire_switch(request: RunRequest) -> bool:
+    """Whether the switch is one with faults or a capture."""
+    return any(request.wire) or request.changes_wire or request.pcap is not None
+
+
+def _make_wire(request: RunRequest, undo: supervisor.Undo) -> Optional[WireSettings]:
+    """What each attempt to start the guests has. Closes the capture at the end of the undo stack's block."""
+    if not _needs_wire_switch(request) or request.dry_run:
+        return None
     seed = random.getrandbits(SEED_BITS) if request.seed is None else request.seed
     if request.wire.is_random:
         progress.note(f"the wire has random faults; the same ones again: --seed {seed}")
@@ -345,11 +369,11 @@ def _make_wire(
         progress.note(f"random faults of softrdma wire, the same ones again: --seed {seed}")
     file = None
     if request.pcap is not None:
-        file = undo.enter_context(wire_switch.open_capture(request.pcap))
-    settings = wire_switch.WireSettings(
-        request.wire, seed, request.drivers, local_numbers, request.pcap or "", file
+        file = undo.enter_context(wire_switch.open_capture(request.pcap, request.console))
+    local_numbers = [request.host_number] if request.host_number else range(1, request.hosts + 1)
+    return WireSettings(
+        request.wire, seed, request.drivers, [*local_numbers], request.pcap or "", file
     )
-    return functools.partial(wire_switch.WireSwitchProcess, settings)
 
 
 def _wire_changer(network: _Network, request: RunRequest) -> Optional[Callable[[WireChange], None]]:

@@ -8,11 +8,14 @@ sent to its port or peer. A frame that a peer sent has had all this there.
 """
 
 import collections
+import fcntl
 import functools
 import heapq
 import itertools
+import os
 import select
 import socket
+import stat
 import time
 from typing import BinaryIO, Callable, Deque, Dict, List, NamedTuple, Optional, Tuple
 
@@ -54,12 +57,49 @@ class WireSettings(NamedTuple):
     capture_file: Optional[BinaryIO]
 
 
-def open_capture(path: str) -> BinaryIO:
-    """The file of --pcap, emptied."""
+def open_capture(path: str, console_path: Optional[str] = None) -> BinaryIO:
+    """The file of --pcap, which nothing else writes; rewind() empties it. console_path: of --console."""
     try:
-        return open(path, "wb", buffering=CAPTURE_BUFFER_BYTES)
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        file = open(fd, "wb", buffering=CAPTURE_BUFFER_BYTES)
     except OSError as problem:
         raise UsageError(f"--pcap {path}: it cannot be written: {problem.strerror}") from problem
+    writer = _find_writer(file.fileno(), console_path)
+    if writer:
+        file.close()
+        raise UsageError(f"--pcap {path}: {writer}; name another file, or a named pipe (mkfifo)")
+    return file
+
+
+def _find_writer(fd: int, console_path: Optional[str]) -> str:
+    """What else writes the file; empty if nothing does. Locks a file: another softrdma finds that."""
+    status = os.fstat(fd)
+    if os.isatty(fd):
+        return "it is a terminal, which other programs write"
+    if stat.S_ISCHR(status.st_mode):  # /dev/null
+        return ""
+    for stream, name in ((1, "standard output"), (2, "standard error")):
+        if os.path.samestat(status, os.fstat(stream)):
+            return f"it is the {name}, which the command writes"
+    if console_path is not None and os.path.exists(console_path):
+        if os.path.samestat(status, os.stat(console_path)):
+            return "it is the file of --console"
+    if stat.S_ISREG(status.st_mode):
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return "another softrdma writes it"
+        except OSError:  # the file system has no locks
+            pass
+    return ""
+
+
+def rewind(capture_file: BinaryIO) -> None:
+    """Empty the file, which an earlier attempt to start the guests may have written."""
+    fd = capture_file.fileno()
+    if stat.S_ISREG(os.fstat(fd).st_mode):
+        os.lseek(fd, 0, os.SEEK_SET)
+        os.ftruncate(fd, 0)
 
 
 class _Capture:

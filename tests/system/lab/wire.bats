@@ -156,6 +156,11 @@ faults() {
     [[ $output == *'--pcap /dev/full: the capture is not complete: writing failed: No space left on device'* ]]
 }
 
+@test "a file that the command writes cannot be that of the capture" {
+    run -2 run_on_hosts 2 --pcap /dev/stdout -- true
+    [[ $output == *'--pcap /dev/stdout: it is the standard output, which the command writes; name another file'* ]]
+}
+
 @test "softrdma wire: a partition in one direction, from outside, delays a connection until it ends" {
     mkfifo steps
     # shellcheck disable=SC2016

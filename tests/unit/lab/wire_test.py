@@ -23,7 +23,8 @@ from lab.cli import main, run_command, wire_options  # noqa: E402
 from lab.core import run_request, supervisor  # noqa: E402
 from lab.core.errors import UsageError  # noqa: E402
 from lab.core.run_request import Wire  # noqa: E402
-from lab.run import pcapng, switch, wire_faults, wire_switch  # noqa: E402
+from lab.run import pcapng, run_uml, switch, wire_faults, wire_switch  # noqa: E402
+from lab.run.guest_session import GuestNotStarted  # noqa: E402
 from lab.run.wire_faults import Direction, FaultSource  # noqa: E402
 from lab.run.wire_switch import WireSettings, WireSwitchProcess  # noqa: E402
 
@@ -561,6 +562,7 @@ class CaptureFile(unittest.TestCase):
             for end in (end for cable in cables for end in cable):
                 undo.callback(end.close)
             file = undo.enter_context(wire_switch.open_capture(path))
+            wire_switch.rewind(file)
             settings = WireSettings(Wire(), 1, ["rxe"], [1, 2], path, file)
 
             def make_process(*arguments: Any) -> WireSwitchProcess:
@@ -584,6 +586,64 @@ class CaptureFile(unittest.TestCase):
         for path in (self.path + "/file", "/"):
             with self.assertRaisesRegex(UsageError, "--pcap .*: it cannot be written: "):
                 wire_switch.open_capture(path)
+
+    def test_file_that_something_else_writes_is_refused_and_stays(self) -> None:
+        def expect_refusal(path: str, reason: str, console: Optional[str] = None) -> None:
+            with self.assertRaisesRegex(UsageError, f"--pcap {path}: {reason}.*; name another"):
+                wire_switch.open_capture(path, console)
+
+        with open(self.path, "w", encoding="ascii") as file:
+            file.write("text")
+        with wire_switch.open_capture(self.path, self.path + ".console"):
+            expect_refusal(self.path, "another softrdma writes it")
+        expect_refusal(self.path, "it is the file of --console", self.path)
+        for stream, name in ((1, "standard output"), (2, "standard error")):
+            saved = os.dup(stream)
+            with open(self.path, "a", encoding="ascii") as file:
+                os.dup2(file.fileno(), stream)
+            try:
+                expect_refusal(self.path, f"it is the {name}")
+                expect_refusal(f"/dev/fd/{stream}", f"it is the {name}")
+            finally:
+                os.dup2(saved, stream)
+                os.close(saved)
+        main_end, terminal = os.openpty()
+        expect_refusal(os.ttyname(terminal), "it is a terminal")
+        os.close(main_end)
+        os.close(terminal)
+        with open(self.path, encoding="ascii") as file:
+            self.assertEqual(file.read(), "text")
+        wire_switch.open_capture("/dev/null", "/dev/null").close()
+
+    def test_second_attempt_has_the_same_seed_and_an_empty_file(self) -> None:
+        attempts: List[WireSettings] = []
+
+        def run_guests(*arguments: Any) -> int:
+            wire = arguments[-1]
+            wire_switch.rewind(wire.capture_file)
+            attempts.append(wire)
+            self.assertEqual(os.path.getsize(self.path), 0)
+            os.write(wire.capture_file.fileno(), b"frames of a kernel that does not start")
+            if len(attempts) == 1:
+                raise GuestNotStarted("no seccomp")
+            return 0
+
+        options = main.make_parser().parse_args(
+            ["run", "--hosts", "2", "--loss", "1", "--pcap", self.path, "--", "true"]
+        )
+        options.launcher = "softrdma"
+        request = run_command._make_request(options, "")
+        output = io.StringIO()
+        with contextlib.redirect_stderr(output), mock.patch.multiple(
+            run_uml,
+            _find_kernel=lambda _: None,
+            _choose_processors=lambda *_: 1,
+            _run_guests=run_guests,
+        ):
+            self.assertEqual(run_uml.run(request), 0)
+        self.assertEqual(len(attempts), 2)
+        self.assertIs(attempts[0], attempts[1])
+        self.assertEqual(output.getvalue().count("--seed"), 1)
 
     def test_full_disk_is_an_error_and_frames_still_pass(self) -> None:
         self.assertEqual(
