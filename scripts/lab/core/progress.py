@@ -15,6 +15,7 @@ import time
 from typing import Any, List, Optional
 
 quiet = False
+_line_end = "\n"
 
 
 def escape(text: str, kept: str = "") -> str:
@@ -49,9 +50,16 @@ def instruct(text: str) -> None:
     _print_line("softrdma: " + text)
 
 
+def end_lines_by(line_end: str) -> None:
+    """Of messages on the terminal: CR LF while it is raw."""
+    global _line_end
+    _line_end = line_end
+
+
 def _print_line(text: str) -> None:
     try:
-        sys.stderr.write(escape_lines(text) + "\n")
+        lines = escape_lines(text) + "\n"
+        sys.stderr.write(lines.replace("\n", _line_end) if sys.stderr.isatty() else lines)
         sys.stderr.flush()
     except OSError:
         pass  # stderr is closed; the exit status remains

@@ -15,6 +15,7 @@ import termios
 import tty
 from typing import Any, Callable, Deque, Dict, List, NamedTuple, Optional, Tuple
 
+from ..core import progress
 from ..core.errors import LabError, UsageError
 from . import frames
 
@@ -67,6 +68,8 @@ class StdioClient:
         if self.has_terminal and self.input_open:
             undo.callback(termios.tcsetattr, 0, termios.TCSADRAIN, termios.tcgetattr(0))
             tty.setraw(0)
+            undo.callback(progress.end_lines_by, "\n")
+            progress.end_lines_by("\r\n")
             signal.signal(signal.SIGWINCH, self._on_sigwinch)
 
     def can_forward_input(self) -> bool:

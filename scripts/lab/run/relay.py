@@ -44,8 +44,12 @@ class Relay:
         are_peers_ready: Callable[[], bool] = lambda: True,
         num_hosts: int = 1,
         change_wire: Optional[Callable[[WireChange], None]] = None,
+        check_network: Callable[[], None] = lambda: None,
     ):
-        """num_hosts: of a guest that has all hosts of this run; change_wire: None: it cannot be changed."""
+        """num_hosts: of a guest that has all hosts of this run; change_wire: None: it cannot be changed.
+
+        check_network: called often; raises why the hosts have no network.
+        """
         self.guests = guests
         self.hosts = [
             number
@@ -55,6 +59,7 @@ class Relay:
         self.spec = spec
         self.are_peers_ready = are_peers_ready
         self.change_wire = change_wire
+        self.check_network = check_network
         self.has_started_command = self.has_ended = False
         self.undo = undo
         may_read_input = foreground.become_foreground(undo, spec["terminal"])
@@ -157,9 +162,10 @@ class Relay:
                 self.client.write_output()
 
     def _check(self, now: float) -> None:
-        """Raise for a failed guest; pass on a new window size and a signal."""
+        """Raise for a failed guest or switch; pass on a new window size and a signal."""
         for guest in self.guests:
             guest.check(now)
+        self.check_network()
         self.client.send_changed_size()
         if self.stop_signal and not self.stop_time:
             self.stop_time = now

@@ -23,7 +23,7 @@ import sys
 from typing import Callable, List, NamedTuple, Optional, Tuple
 
 from ..core import progress, run_request, supervisor, temporary_folders, trust
-from ..core.errors import Unavailable, UsageError
+from ..core.errors import OK, LabError, Unavailable, UsageError
 from ..core.run_request import DEFAULT_PROCESSORS, ClusterMember, RunRequest
 from ..core.wire_change import WireChange
 from ..devices import soft_devices
@@ -152,9 +152,18 @@ def _run_guests(
         if request.dry_run:
             return dry_run.print_commands("uml", [guest.argv for guest in prepared], request)
         guests = [_start_guest(guest, kernel.program, request, undo) for guest in prepared]
-        are_peers_ready = network.switch.check_ready if network.switch else lambda: True
-        change_wire = _wire_changer(network, request)
-        return Relay(guests, spec, undo, are_peers_ready, change_wire=change_wire).run()
+        if not network.switch:
+            return Relay(guests, spec, undo).run()
+        status = Relay(
+            guests,
+            spec,
+            undo,
+            network.switch.check_ready,
+            change_wire=_wire_changer(network.switch, network.members, request),
+            check_network=network.switch.check,
+        ).run()
+    # The switch has ended: whether its capture is complete is known.
+    return LabError.status if status == OK and network.switch.has_failed else status
 
 
 class _PreparedGuest(NamedTuple):
@@ -349,7 +358,10 @@ def _make_network(
         )
     switch_ends = [[switch_end for switch_end, _ in cables] for cables in driver_cables]
     return _Network(
-        members, netdev_ends, mtu, switch.Switch(undo, switch_ends, group, make_process)
+        members,
+        netdev_ends,
+        mtu,
+        switch.Switch(undo, switch_ends, group, make_process, request.pcap or ""),
     )
 
 
@@ -376,13 +388,14 @@ def _make_wire(request: RunRequest, undo: supervisor.Undo) -> Optional[WireSetti
     )
 
 
-def _wire_changer(network: _Network, request: RunRequest) -> Optional[Callable[[WireChange], None]]:
+def _wire_changer(
+    wire: switch.Switch, members: List[Optional[ClusterMember]], request: RunRequest
+) -> Optional[Callable[[WireChange], None]]:
     """None: the wire cannot be changed."""
-    if not network.switch or not request.changes_wire:
+    if not request.changes_wire:
         return None
-    send_change = network.switch.change_wire
-    local_numbers = [member.number for member in network.members if member]
-    all_numbers = [number for member in network.members[:1] if member for number in member.numbers]
+    local_numbers = [member.number for member in members if member]
+    all_numbers = [number for member in members[:1] if member for number in member.numbers]
 
     def change_wire(change: WireChange) -> None:
         for number in (change.sender, change.receiver):
@@ -393,7 +406,7 @@ def _wire_changer(network: _Network, request: RunRequest) -> Optional[Callable[[
             raise UsageError(
                 "with --peer a run changes what its own host sends: use --loss 100 in each run"
             )
-        send_change(change)
+        wire.change_wire(change)
 
     return change_wire
 

@@ -20,6 +20,7 @@ import os
 import select
 import signal
 import socket
+import struct
 import time
 import traceback
 from typing import Callable, Deque, Dict, List, NoReturn, Optional, Union
@@ -36,13 +37,16 @@ MAX_LEARNED_ADDRESSES = 1000  # of a port or peer in a network
 MAX_FRAMES_PER_TURN = 1000
 MIN_FRAME_BYTES, MAX_FRAME_BYTES = 14, 65536
 MAX_REPORT_BYTES = MAX_ORDER_BYTES = 65536
+MIN_TIMEOUT_SECONDS = 0.001  # 0 would not wait at all
 ALL_STOP_SIGNALS = {*supervisor.STOP_SIGNALS, supervisor.TERMINAL_SIGNAL}
-# What the process of a switch reports: that all hosts are ready; a note, at its end; why it has failed;
-# that the wire is changed.
-GO, NOTE, FAILURE, CHANGED = b"g", b"n", b"f", b"c"
-# What it is told: that the local guests are ready; a change of the wire.
+# What the process of a switch reports: that all hosts are ready; a note, at its end; what is damaged, while
+# it runs on; why it has failed; that the wire is changed: the number of the change, and why not if it is not.
+GO, NOTE, DAMAGE, FAILURE, CHANGED = b"g", b"n", b"d", b"f", b"c"
+# What it is told: that the local guests are ready; a change of the wire, with its number.
 READY, CHANGE = b"r", b"c"
+CHANGE_NUMBER = struct.Struct("!I")
 CHANGE_TIMEOUT_SECONDS = 10.0
+END_TIMEOUT_SECONDS = 2.0  # a switch that writes a capture waits for the capture's reader
 
 MakeProcess = Callable[
     [List[List[socket.socket]], Optional[PeerGroup], socket.socket], "SwitchProcess"
@@ -63,10 +67,12 @@ class Switch:
         networks: List[List[socket.socket]],
         group: Optional[PeerGroup],
         make_process: Optional[MakeProcess] = None,
+        capture_path: str = "",
     ):
         """networks: the sockets of each network's ports, which the switch takes over.
 
         make_process: makes the SwitchProcess, in its process, if it is another one.
+        capture_path: of the file that it writes, if it does.
         """
         self.connection, child_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.group = group
@@ -74,6 +80,13 @@ class Switch:
             undo.callback(group.socket.close)
         self.ready_time: Optional[float] = None
         self.all_ready = self.has_noted_wait = False
+        self.capture_path = capture_path
+        self.has_failed = False  # an error was printed, with which a run has not succeeded
+        self.end_reason = ""  # why the process ended before it was told to
+        self.is_reaped = False
+        self.num_changes = (
+            self.last_change
+        ) = 0  # the number of the last change that was sent; that is in effect
         # Block signals until the child handles them: SIGTERM of _end() must not be lost.
         old_mask = signal.pthread_sigmask(signal.SIG_BLOCK, ALL_STOP_SIGNALS)
         self.child = os.fork()
@@ -89,9 +102,9 @@ class Switch:
         """Called when the local guests are ready. Returns whether the peers are; raises their error."""
         if self.ready_time is None:
             self.ready_time = time.monotonic()
-            with contextlib.suppress(BrokenPipeError):  # the child has ended: see _read_report()
+            with contextlib.suppress(BrokenPipeError):  # the child has ended: check() raises it
                 self.connection.send(READY)
-        self._read_report()
+        self.check()
         if not self.group:
             return True
         elapsed = time.monotonic() - self.ready_time
@@ -100,52 +113,113 @@ class Switch:
             progress.note("ready, waiting for " + describe_peers(self.group.peers))
         return self.all_ready
 
+    def check(self) -> None:
+        """Print what the process has reported. Raises why it has ended."""
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                self._handle_report(self._receive_report())
+
     def change_wire(self, change: WireChange) -> None:
         """Returns when it is in effect."""
-        report = b""
-        self.connection.settimeout(CHANGE_TIMEOUT_SECONDS)
+        self.num_changes += 1
+        order = CHANGE + CHANGE_NUMBER.pack(self.num_changes) + wire_change.encode(change)
+        deadline = time.monotonic() + CHANGE_TIMEOUT_SECONDS
         try:
-            self.connection.send(CHANGE + wire_change.encode(change))
-            report = self._receive_report()
-        except OSError:  # it has ended, or waits for the reader of the capture
-            pass
+            self.connection.settimeout(CHANGE_TIMEOUT_SECONDS)
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it has ended
+                self.connection.send(order)
+            while self.last_change < self.num_changes:
+                self._handle_report(self._receive_report(deadline))
+        except socket.timeout:
+            advice = f"; does a program read {self.capture_path}?" if self.capture_path else ""
+            raise LabError(
+                f"the switch between the hosts does not answer within {CHANGE_TIMEOUT_SECONDS:g} s; "
+                f"the change will be in effect when it does{advice}"
+            ) from None
         finally:
             self.connection.setblocking(False)
-        if report[:1] != CHANGED:
-            raise LabError(report[1:].decode() or "the switch between the hosts does not answer")
 
-    def _read_report(self) -> None:
-        """Note that all hosts are ready, or raise why the switch has ended."""
-        with contextlib.suppress(BlockingIOError):
-            while not self.all_ready:
-                report = self._receive_report()
-                kind, text = report[:1], report[1:].decode()
-                if kind == NOTE:
-                    progress.note(text)
-                elif kind == GO:
-                    self.all_ready = True
-                else:
-                    raise LabError(text or "the switch between the hosts has ended")
+    def _handle_report(self, report: bytes) -> None:
+        """report: empty if the process has ended."""
+        kind, body = report[:1], report[1:]
+        if kind == NOTE:
+            progress.note(body.decode())
+        elif kind == DAMAGE:
+            self._print_failure(body.decode())
+        elif kind == GO:
+            self.all_ready = True
+        elif kind == CHANGED:
+            (self.last_change,) = CHANGE_NUMBER.unpack_from(body)
+            reason = body[CHANGE_NUMBER.size :].decode()
+            if reason and self.last_change == self.num_changes:
+                raise LabError(reason)
+        else:
+            if body:
+                self.end_reason = body.decode()
+            elif not self.end_reason:
+                self.end_reason = self._describe_end(self._reap())
+            raise LabError(self.end_reason)
 
-    def _receive_report(self) -> bytes:
+    def _print_failure(self, text: str) -> None:
+        self.has_failed = True
+        progress.error(text)
+
+    def _reap(self) -> str:
+        """Wait until the process has ended. Returns what it was killed by; empty if it was not."""
+        self.is_reaped = True
+        status = 0
+        with contextlib.suppress(ChildProcessError):
+            _, status = os.waitpid(self.child, 0)
+        return signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) else ""
+
+    def _describe_end(self, signal_name: str) -> str:
+        """signal_name: what it was killed by, or empty."""
+        text = "the switch between the hosts has ended"
+        if signal_name:
+            text += f": it was killed by {signal_name}"
+        if self.capture_path:
+            text += f"; --pcap {self.capture_path}: the capture is not complete"
+        return text
+
+    def _receive_report(self, deadline: Optional[float] = None) -> bytes:
+        """Raises socket.timeout at the deadline; without one, BlockingIOError if there is no report."""
+        if deadline is not None:
+            self.connection.settimeout(max(MIN_TIMEOUT_SECONDS, deadline - time.monotonic()))
         try:
             return self.connection.recv(MAX_REPORT_BYTES)
         except ConnectionResetError:  # the switch ended before it read all: its reports follow
             return self.connection.recv(MAX_REPORT_BYTES)
 
     def _end(self) -> None:
-        """End the process, and print its notes and why it failed."""
+        """End the process, and print its notes and why it failed. It is killed if it does not end."""
+        if self.is_reaped:  # check() has raised that it has ended
+            return
         with contextlib.suppress(OSError):
             self.connection.shutdown(socket.SHUT_WR)  # poll() returns, also if SIGTERM precedes it
-        with contextlib.suppress(OSError):
-            os.kill(self.child, signal.SIGTERM)
-            os.waitpid(self.child, 0)
-        with contextlib.suppress(OSError):
-            while report := self._receive_report():
-                if report[:1] == NOTE:
-                    progress.note(report[1:].decode())
-                elif report[:1] == FAILURE:
-                    progress.error(report[1:].decode())
+        self._kill(signal.SIGTERM)
+        deadline = time.monotonic() + END_TIMEOUT_SECONDS
+        failure = ""
+        try:
+            while report := self._receive_report(deadline):
+                if report[:1] == FAILURE:
+                    failure = report[1:].decode()
+                elif report[:1] in (NOTE, DAMAGE):
+                    self._handle_report(report)
+            signal_name = self._reap()
+            if signal_name:
+                failure = self._describe_end(signal_name)
+        except socket.timeout:
+            self._kill(signal.SIGKILL)
+            self._reap()
+            failure = "the switch between the hosts did not end, and was killed"
+            if self.capture_path:
+                failure = f"--pcap {self.capture_path}: the capture is not complete: its reader does not read on"
+        if failure:
+            self._print_failure(failure)
+
+    def _kill(self, signum: int) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.child, signum)
 
 
 def _run_child(

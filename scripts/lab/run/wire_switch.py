@@ -8,6 +8,7 @@ sent to its port or peer. A frame that a peer sent has had all this there.
 """
 
 import collections
+import contextlib
 import fcntl
 import functools
 import heapq
@@ -20,7 +21,7 @@ import time
 from typing import BinaryIO, Callable, Deque, Dict, List, NamedTuple, Optional, Tuple
 
 from .. import VERSION
-from ..core.errors import LabError, UsageError
+from ..core.errors import UsageError
 from ..core import wire_change
 from ..core.run_request import Wire, host_name
 from ..core.wire_change import WireTable
@@ -28,7 +29,9 @@ from . import pcapng, wire_faults
 from .peer_group import Peer, PeerGroup
 from .switch import (
     CHANGE,
+    CHANGE_NUMBER,
     CHANGED,
+    DAMAGE,
     MAX_FRAMES_PER_TURN,
     MAX_QUEUED_FRAMES,
     Destination,
@@ -105,9 +108,13 @@ def rewind(capture_file: BinaryIO) -> None:
 class _Capture:
     """The file of --pcap, which has an interface for each local host."""
 
-    def __init__(self, settings: WireSettings, file: BinaryIO):
+    def __init__(
+        self, settings: WireSettings, file: BinaryIO, report_damage: Callable[[str], None]
+    ):
+        """report_damage: called once if the capture cannot be complete."""
         self.path = settings.capture_path
-        self.failure = ""
+        self.has_failed = False
+        self.report_damage = report_damage
         self.next_flush_time = 0.0
         self.file = file
         self.interfaces = {number: index for index, number in enumerate(settings.host_numbers)}
@@ -119,7 +126,7 @@ class _Capture:
         self.writer = pcapng.Writer(file, f"softrdma {VERSION}", comment, descriptions)
 
     def add(self, host: int, direction: int, frame: bytes, comment: str) -> None:
-        if not self.failure:
+        if not self.has_failed:
             try:
                 interface = self.interfaces[host]
                 self.writer.write_packet(interface, direction, time.time_ns(), frame, comment)
@@ -134,7 +141,7 @@ class _Capture:
             self.flush()
 
     def flush(self) -> None:
-        if not self.failure:
+        if not self.has_failed:
             try:
                 self.file.flush()
             except OSError as problem:
@@ -142,7 +149,8 @@ class _Capture:
 
     def _note_failure(self, problem: OSError) -> None:
         """The hosts run on without the capture."""
-        self.failure = (
+        self.has_failed = True
+        self.report_damage(
             f"--pcap {self.path}: the capture is not complete: writing failed: {problem.strerror}"
         )
 
@@ -191,30 +199,36 @@ class WireSwitchProcess(SwitchProcess):
         self.agenda: List[Tuple[float, int, Callable[[], None]]] = []
         self.numbers = itertools.count()
         self.held: Dict[Direction, List[_Delivery]] = {}
-        self.capture = _Capture(settings, settings.capture_file) if settings.capture_file else None
+        self.capture = (
+            _Capture(settings, settings.capture_file, self._report_damage)
+            if settings.capture_file
+            else None
+        )
 
     def on_sigterm(self, *_: object) -> None:
         self.is_stopped = True
 
     def serve(self) -> None:
-        """Raises at the end if the capture is not complete."""
         try:
             super().serve()
         finally:
             if self.capture:
                 self.capture.flush()
-        if self.capture and self.capture.failure:
-            raise LabError(self.capture.failure)
+
+    def _report_damage(self, text: str) -> None:
+        with contextlib.suppress(OSError):  # the parent has ended
+            self.parent.send(DAMAGE + text.encode(errors="replace"))
 
     def obey(self, order: bytes) -> None:
         super().obey(order)
         if order[:1] == CHANGE:
-            change = wire_change.decode(order[1:])
+            begin = 1 + CHANGE_NUMBER.size
+            change = wire_change.decode(order[begin:])
             self.table.change(change, self.all_numbers)
             if change.seconds is not None:
                 end = functools.partial(self.table.end, change)
                 self._schedule(time.monotonic() + change.seconds, end)
-            self.parent.send(CHANGED)
+            self.parent.send(CHANGED + order[1:begin])
 
     def wait(self, timeout_ms: float) -> List[Tuple[int, int]]:
         """Do what is due, and wait until more is due or a descriptor has an event."""

@@ -47,8 +47,10 @@ ping_host_2='
     on 2 rping -s -a $HOST2 -C $1 -V >server.out 2>&1 & until on 2 "$0" 7174; do sleep 0.05; done
     rping -c -a $HOST2 -C $1 -V -v; wait $!'
 # run_pings OPTION...: on two hosts. Each ping is verified.
-run_pings() {
-    run -0 run_on_hosts 2 "$@" -- sh -c "$ping_host_2" "$lib/is_listening" $num_pings
+run_pings() { run_pings_with_status 0 "$@"; }
+# run_pings_with_status STATUS OPTION...: softrdma exits with the status.
+run_pings_with_status() {
+    run "-$1" run_on_hosts 2 "${@:2}" -- sh -c "$ping_host_2" "$lib/is_listening" $num_pings
     [[ $(grep -c '^ping data' <<<"$output") == "$num_pings" ]]
 }
 
@@ -151,14 +153,44 @@ faults() {
     [[ $output == *"--pcap /no/such/folder/file: it cannot be written: No such file or directory" ]]
 }
 
-@test "a capture that cannot be written is an error at the end, and the command runs on" {
-    run_pings --pcap /dev/full
+@test "a capture that cannot be written is an error, and the command runs on" {
+    run_pings_with_status 1 --pcap /dev/full
     [[ $output == *'--pcap /dev/full: the capture is not complete: writing failed: No space left on device'* ]]
+    run -5 run_on_hosts 2 --pcap /dev/full -- sh -c 'exit 5'
+}
+
+@test "a capture whose reader stops does not hang the end of the run" {
+    mkfifo capture
+    exec {reader}<>capture
+    # shellcheck disable=SC2016
+    start_softrdma run --in uml -q --hosts 2 --pcap capture -- sh -c '
+        on 2 rping -s -a $HOST2 >/dev/null 2>&1 & until on 2 "$0" 7174; do sleep 0.05; done
+        rping -c -a $HOST2 -S 60000 >/dev/null 2>&1; exec sleep infinity' "$lib/is_listening"
+    # A page of the pipe may be full in part.
+    is_full() { python3 -c 'import fcntl, sys
+size, capacity = bytearray(4), fcntl.fcntl(0, 1032)  # F_GETPIPE_SZ
+fcntl.ioctl(0, 0x541b, size)  # FIONREAD
+sys.exit(int.from_bytes(size, sys.byteorder) < capacity * 3 / 4)' <&"$reader"; }
+    wait_until is_full
+    kill -TERM "$pid"
+    expect_status 143
+    grep -Fx "softrdma: --pcap $PWD/capture: the capture is not complete: its reader does not read on" err
+    is_nothing_left
 }
 
 @test "a file that the command writes cannot be that of the capture" {
     run -2 run_on_hosts 2 --pcap /dev/stdout -- true
     [[ $output == *'--pcap /dev/stdout: it is the standard output, which the command writes; name another file'* ]]
+}
+
+@test "the kill of the switch between hosts ends the run with an error" {
+    start_softrdma run --in uml -q --hosts 3 --pcap wire.pcapng -- sh -c 'echo begun; exec sleep infinity'
+    wait_until grep -q begun out
+    # The worker process has a child that is a softrdma, too.
+    kill -KILL "$(pgrep -P "$(pgrep -P "$pid")" -f 'softrdma run --in uml')"
+    expect_status 1
+    grep -Fx "softrdma: the switch between the hosts has ended: it was killed by SIGKILL; --pcap $PWD/wire.pcapng: the capture is not complete" err
+    is_nothing_left
 }
 
 @test "softrdma wire: a partition in one direction, from outside, delays a connection until it ends" {

@@ -4,6 +4,8 @@
 
 import json
 import os
+import select
+import signal
 import socket
 import sys
 import tempfile
@@ -128,6 +130,7 @@ class Changes(unittest.TestCase):
 class SwitchWithChanges(unittest.TestCase):
     def setUp(self) -> None:
         undo = supervisor.Undo()
+        self.addCleanup(lambda: self.switch.connection.close())
         self.addCleanup(undo.close)
         cables = [socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in HOSTS]
         for end in (end for cable in cables for end in cable):
@@ -141,7 +144,6 @@ class SwitchWithChanges(unittest.TestCase):
             return wire_switch.WireSwitchProcess(settings, *arguments)
 
         self.switch = switch.Switch(undo, [[end for _, end in cables]], None, make_process)
-        self.addCleanup(self.switch.connection.close)
 
     def send(self, sender: int, text: bytes) -> None:
         """To all others."""
@@ -176,9 +178,32 @@ class SwitchWithChanges(unittest.TestCase):
 
     def test_switch_that_has_ended_is_an_error(self) -> None:
         self.switch.connection.shutdown(socket.SHUT_WR)
-        os.waitpid(self.switch.child, 0)
-        with self.assertRaisesRegex(LabError, "does not answer"):
+        with self.assertRaisesRegex(LabError, "the switch between the hosts has ended$"):
             self.switch.change_wire(make_change("--loss 1"))
+
+    def test_switch_that_is_killed_is_an_error_at_the_next_check(self) -> None:
+        self.switch.check()
+        os.kill(self.switch.child, signal.SIGKILL)
+        with self.assertRaisesRegex(LabError, "has ended: it was killed by SIGKILL$"):
+            while True:
+                self.switch.check()
+
+    def test_change_is_refused_while_an_earlier_one_waits(self) -> None:
+        """The report of the earlier one is not taken for its own."""
+        os.kill(self.switch.child, signal.SIGSTOP)
+        change = make_change("--loss 1")
+        with mock.patch.object(switch, "CHANGE_TIMEOUT_SECONDS", 0.1):
+            with self.assertRaisesRegex(LabError, "does not answer within 0.1 s; the change will"):
+                self.switch.change_wire(change)
+            os.kill(self.switch.child, signal.SIGCONT)
+            select.select([self.switch.connection], [], [], 60)
+            os.kill(self.switch.child, signal.SIGSTOP)
+            os.waitid(os.P_PID, self.switch.child, os.WSTOPPED)
+            with self.assertRaisesRegex(LabError, "does not answer"):
+                self.switch.change_wire(change)
+        os.kill(self.switch.child, signal.SIGCONT)
+        self.switch.change_wire(change)
+        self.assertEqual(self.switch.last_change, 3)
 
 
 class Client(unittest.TestCase):

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 import unittest
-from typing import Any, Dict, List, NamedTuple, Optional
+from typing import Any, Callable, Dict, List, NamedTuple, Optional
 from unittest import mock
 
 TEST_FOLDER = os.path.dirname(os.path.realpath(__file__))
@@ -552,7 +552,13 @@ class CaptureFile(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.path = os.path.join(folder.name, "capture")
 
-    def run_process(self, path: str, num_frames: int) -> str:
+    def run_process(
+        self,
+        path: str,
+        num_frames: int,
+        payload: bytes = b"",
+        while_running: Callable[[], None] = lambda: None,
+    ) -> str:
         """Returns what is printed."""
         output = io.StringIO()
         cables = [socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(2)]
@@ -568,11 +574,15 @@ class CaptureFile(unittest.TestCase):
             def make_process(*arguments: Any) -> WireSwitchProcess:
                 return WireSwitchProcess(settings, *arguments)
 
-            process = switch.Switch(undo, [[end for _, end in cables]], None, make_process)
-            self.addCleanup(process.connection.close)
+            self.switch = switch.Switch(
+                undo, [[end for _, end in cables]], None, make_process, path
+            )
+            self.addCleanup(self.switch.connection.close)
             for number in range(num_frames):
-                cables[0][0].send(numbered(number))
-                cables[1][0].recv(switch.MAX_FRAME_BYTES)
+                cables[0][0].send(numbered(number, payload))
+                if not cables[1][0].recv(switch.MAX_FRAME_BYTES):
+                    break
+            while_running()
         return output.getvalue()
 
     def test_file_is_whole_when_the_process_has_ended(self) -> None:
@@ -645,12 +655,43 @@ class CaptureFile(unittest.TestCase):
         self.assertIs(attempts[0], attempts[1])
         self.assertEqual(output.getvalue().count("--seed"), 1)
 
-    def test_full_disk_is_an_error_and_frames_still_pass(self) -> None:
+    def test_full_disk_is_an_error_at_once_and_frames_still_pass(self) -> None:
+        def wait_for_error() -> None:
+            deadline = time.monotonic() + 60
+            while not self.switch.has_failed and time.monotonic() < deadline:
+                self.switch.check()
+            self.assertTrue(self.switch.has_failed)
+
+        for while_running in (wait_for_error, lambda: None):
+            self.assertEqual(
+                self.run_process("/dev/full", 20, while_running=while_running),
+                "softrdma: --pcap /dev/full: the capture is not complete: "
+                "writing failed: No space left on device\n",
+            )
+            self.assertTrue(self.switch.has_failed)
+
+    def test_reader_that_does_not_read_on_does_not_hang_the_end(self) -> None:
+        os.mkfifo(self.path)
+        reader = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK)
+        self.addCleanup(os.close, reader)
+        # Less than the buffer: it is written at the end.
+        text = self.run_process(self.path, 10, bytes(20000))
         self.assertEqual(
-            self.run_process("/dev/full", 20),
-            "softrdma: --pcap /dev/full: the capture is not complete: "
-            "writing failed: No space left on device\n",
+            text,
+            f"softrdma: --pcap {self.path}: the capture is not complete: its reader does not read on\n",
         )
+        self.assertTrue(self.switch.has_failed)
+
+    def test_kill_of_the_process_is_an_error_at_its_end(self) -> None:
+        text = self.run_process(
+            self.path, 1, while_running=lambda: os.kill(self.switch.child, signal.SIGKILL)
+        )
+        self.assertEqual(
+            text,
+            "softrdma: the switch between the hosts has ended: it was killed by SIGKILL; "
+            f"--pcap {self.path}: the capture is not complete\n",
+        )
+        self.assertTrue(self.switch.has_failed)
 
 
 if __name__ == "__main__":
