@@ -313,6 +313,9 @@ def _add_wire_options(wire: Parser) -> None:
         "--down", action="store_true", help="let nothing pass from the host and to it"
     )
     wire.add_argument(
+        "--up", action="store_true", help="end --down of the host's link (default: of all links)"
+    )
+    wire.add_argument(
         "--for",
         dest="duration",
         metavar="TIME",

@@ -27,16 +27,24 @@ def make_change(options: argparse.Namespace) -> WireChange:
         for member, number, amount in zip(Wire._fields, wire, wire_options.AMOUNTS)
         if getattr(options, amount.name) is not None
     }
-    if not values and not options.down:
+    is_down = True if options.down else False if options.up else None
+    if not values and is_down is None:
         raise UsageError(f"wire: nothing is to be changed; try: {EXAMPLE}")
-    if options.down and (options.host is None or values):
-        raise UsageError("wire --down: it is for the link of a host; use: --host N --down")
+    if options.down and options.up:
+        raise UsageError("wire --down --up: they exclude each other")
+    if values and is_down is not None:
+        raise UsageError(
+            f"wire --{'down' if is_down else 'up'}: it is for both directions of a link, and other options "
+            "are for one; change these by a second command"
+        )
+    if options.down and options.host is None:
+        raise UsageError("wire --down: it is for the link of a host; add: --host N")
     if options.receiver is not None and options.rate is not None:
         raise UsageError("wire --rate: it is that of a host to all others; omit --to")
     if options.receiver is not None and options.receiver == options.host:
         raise UsageError(f"wire --to {options.receiver}: a host has no wire to itself")
     seconds = None if options.duration is None else _parse_seconds(options.duration)
-    return WireChange(options.host, options.receiver, values, options.down, seconds)
+    return WireChange(options.host, options.receiver, values, is_down, seconds)
 
 
 def _parse_seconds(text: str) -> float:

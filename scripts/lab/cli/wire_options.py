@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from ..core.errors import UsageError
 from ..core.run_request import RunRequest, Wire
-from ..core.wire_change import MAX_WIRE
+from ..core.wire_change import MAX_WIRE, MIN_RATE_MBIT
 
 EXAMPLE_NUMBER = 5
 MAX_SEED = (1 << 64) - 1
@@ -22,15 +22,17 @@ class _Amount(NamedTuple):
     maximum: float
     unit_name: str
     help: str
+    minimum: float = 0  # of what is not 0
 
     def parse(self, text: str) -> float:
         try:
             number = float(text.lower().removesuffix(self.unit))
         except ValueError:
             number = -1
-        if not 0 <= number <= self.maximum:
+        if number != 0 and not self.minimum <= number <= self.maximum:
+            least = f"0, or {self.minimum:g}" if self.minimum else "0"
             raise UsageError(
-                f"--{self.name} {text}: expected 0 to {self.maximum:g} {self.unit_name}, such as "
+                f"--{self.name} {text}: expected {least} to {self.maximum:g} {self.unit_name}, such as "
                 f"{EXAMPLE_NUMBER}{self.unit}"
             )
         return number
@@ -62,6 +64,7 @@ RATE = _Amount(
     MAX_WIRE.rate_mbit,
     "megabits per second",
     "what each host can send in megabits per second: 100mbit",
+    MIN_RATE_MBIT,
 )
 AMOUNTS = (LOSS, DELAY, DUPLICATE, REORDER, CORRUPT, RATE)  # in the order of Wire's members
 

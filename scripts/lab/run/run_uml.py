@@ -402,9 +402,15 @@ def _wire_changer(
             if number is not None and number not in all_numbers:
                 numbers = ", ".join(map(str, all_numbers))
                 raise UsageError(f"there is no host {number} in this run; it has: {numbers}")
-        if request.peers and (change.is_down or change.sender not in (None, *local_numbers)):
+        if request.peers and change.is_down is not None:
             raise UsageError(
-                "with --peer a run changes what its own host sends: use --loss 100 in each run"
+                "--down and --up: with --peer a run changes what its own host sends; use --loss 100 and --loss 0 in each run"
+            )
+        is_sent_here = change.sender in (None, *local_numbers)
+        if request.peers and (not is_sent_here or change.receiver in local_numbers):
+            raise UsageError(
+                f"with --peer a run changes what its own host sends, here host {local_numbers[0]}; "
+                "type the command where the run of the sender is"
             )
         wire.change_wire(change)
 

@@ -21,10 +21,10 @@ import time
 from typing import BinaryIO, Callable, Deque, Dict, List, NamedTuple, Optional, Tuple
 
 from .. import VERSION
-from ..core.errors import UsageError
+from ..core.errors import LabError, UsageError
 from ..core import wire_change
 from ..core.run_request import Wire, host_name
-from ..core.wire_change import WireTable
+from ..core.wire_change import WireChange, WireTable
 from . import pcapng, wire_faults
 from .peer_group import Peer, PeerGroup
 from .switch import (
@@ -44,11 +44,18 @@ HOLD_SECONDS = 0.01  # of a frame that no later one passes
 RATE_BURST_SECONDS = 0.001  # that a link may catch up if this process was late
 PRECISE_WAIT_SECONDS = 0.002  # shorter waits are not in whole milliseconds, as those of poll() are
 FLUSH_INTERVAL_SECONDS = 1.0
-MAX_WAITING_BYTES = 64 << 20  # of the frames of one link; then its host has to wait
+MAX_WAITING_BYTES = 64 << 20  # of memory for the frames of one link; then its host has to wait
+# Of memory for a frame on its way, beside its bytes: the objects and their places in the agenda and in
+# the frames held back. A unit test measures it.
+DELIVERY_BYTES = 900
 CAPTURE_BUFFER_BYTES = 1 << 20
 BITS_PER_BYTE = 8
 BITS_PER_MEGABIT = 1_000_000
 MS_PER_SECOND = 1000
+
+
+# When something is due, a number that keeps the order of what is due at the same time, and what to do.
+_Appointment = Tuple[float, int, Callable[[], None]]
 
 
 class WireSettings(NamedTuple):
@@ -161,8 +168,11 @@ class _Link:
     def __init__(self, driver: str, host: int):
         self.driver = driver
         self.host = host
+        self.rate_mbit = 0.0  # of the frame in transmission
         self.free_time = 0.0  # when it has transmitted the frame before
         self.is_busy = False
+        # What follows when the frame in transmission has left the host.
+        self.departing: List[_Appointment] = []
         self.waiting_bytes = 0
         # Those of the frames in the queue of the port that leads to the host.
         self.comments: Deque[str] = collections.deque(maxlen=MAX_QUEUED_FRAMES)
@@ -171,11 +181,18 @@ class _Link:
 class _Delivery:
     """A frame on its way to one destination."""
 
+    __slots__ = ("source", "destination", "frame", "comment")
+
     def __init__(self, source: Port, destination: Destination, frame: bytes, comment: str):
         self.source = source
         self.destination = destination
         self.frame = frame
         self.comment = comment
+
+    @property
+    def size(self) -> int:
+        """Of the memory that it takes."""
+        return len(self.frame) + DELIVERY_BYTES
 
 
 class WireSwitchProcess(SwitchProcess):
@@ -195,10 +212,9 @@ class WireSwitchProcess(SwitchProcess):
         for network, driver in zip(self.networks, settings.drivers):
             for port, number in zip(network.ports, settings.host_numbers):
                 self.links[port] = _Link(driver, number)
-        # What is due at a time, and a number that keeps the order of those that are due at the same time.
-        self.agenda: List[Tuple[float, int, Callable[[], None]]] = []
+        self.agenda: List[_Appointment] = []  # a heap
         self.numbers = itertools.count()
-        self.held: Dict[Direction, List[_Delivery]] = {}
+        self.held: Dict[Direction, Dict[_Delivery, None]] = {}
         self.capture = (
             _Capture(settings, settings.capture_file, self._report_damage)
             if settings.capture_file
@@ -223,12 +239,36 @@ class WireSwitchProcess(SwitchProcess):
         super().obey(order)
         if order[:1] == CHANGE:
             begin = 1 + CHANGE_NUMBER.size
-            change = wire_change.decode(order[begin:])
-            self.table.change(change, self.all_numbers)
-            if change.seconds is not None:
-                end = functools.partial(self.table.end, change)
-                self._schedule(time.monotonic() + change.seconds, end)
-            self.parent.send(CHANGED + order[1:begin])
+            number, reason = order[1:begin], ""
+            try:
+                self._change_wire(wire_change.decode(order[begin:]))
+            except LabError as problem:
+                reason = str(problem)
+            self.parent.send(CHANGED + number + reason.encode())
+
+    def _change_wire(self, change: WireChange) -> None:
+        number = self.table.change(change, self.all_numbers)
+        if change.seconds is not None:
+            end = functools.partial(self._end_change, number)
+            self._schedule(time.monotonic() + change.seconds, end)
+        self._end_transmissions()
+
+    def _end_change(self, number: int) -> None:
+        self.table.end(number)
+        self._end_transmissions()
+
+    def _end_transmissions(self) -> None:
+        """Of links with another rate now: the frame has left, as a slow rate may have taken minutes for it."""
+        now = time.monotonic()
+        for source, link in self.links.items():
+            if link.is_busy and link.rate_mbit != self._rate_mbit(source):
+                earlier = {
+                    number: (due_time - link.free_time + now, number, act)
+                    for due_time, number, act in link.departing
+                }
+                self.agenda = [earlier.get(entry[1], entry) for entry in self.agenda]
+                heapq.heapify(self.agenda)
+                link.free_time, link.departing = now, []
 
     def wait(self, timeout_ms: float) -> List[Tuple[int, int]]:
         """Do what is due, and wait until more is due or a descriptor has an event."""
@@ -262,8 +302,10 @@ class WireSwitchProcess(SwitchProcess):
             _, _, act = heapq.heappop(self.agenda)
             act()
 
-    def _schedule(self, due_time: float, act: Callable[[], None]) -> None:
-        heapq.heappush(self.agenda, (due_time, next(self.numbers), act))
+    def _schedule(self, due_time: float, act: Callable[[], None]) -> "_Appointment":
+        appointment = (due_time, next(self.numbers), act)
+        heapq.heappush(self.agenda, appointment)
+        return appointment
 
     def receive_from_port(self, port: Port, max_frames: int = MAX_FRAMES_PER_TURN) -> None:
         if self._can_receive(port):
@@ -294,9 +336,11 @@ class WireSwitchProcess(SwitchProcess):
         link = self.links[source]
         seconds = size * BITS_PER_BYTE / (rate_mbit * BITS_PER_MEGABIT)
         link.free_time = max(link.free_time, now - RATE_BURST_SECONDS) + seconds
+        link.departing = []
         if link.free_time > now:
-            link.is_busy = True
-            self._schedule(link.free_time, functools.partial(self._free_link, source))
+            link.is_busy, link.rate_mbit = True, rate_mbit
+            free = functools.partial(self._free_link, source)
+            link.departing.append(self._schedule(link.free_time, free))
             self._set_events(source)
         return link.free_time
 
@@ -328,31 +372,35 @@ class WireSwitchProcess(SwitchProcess):
         deliveries = [_Delivery(source, destination, frame, comment)]
         if faults.is_duplicated:
             deliveries.append(_Delivery(source, destination, frame, faults.describe(is_copy=True)))
-        link.waiting_bytes += len(frame) * len(deliveries)
+        link.waiting_bytes += sum(delivery.size for delivery in deliveries)
         if not self._can_receive(source):
             self._set_events(source)
         due_time = departure_time + wire.delay_ms / MS_PER_SECOND
         if faults.is_held:
-            self.held.setdefault(direction, []).extend(deliveries)
+            self.held.setdefault(direction, {}).update(dict.fromkeys(deliveries))
             release = functools.partial(self._release, direction, deliveries)
-            self._schedule(due_time + HOLD_SECONDS, release)
-            return comment
-        for delivery in deliveries + self.held.pop(direction, []):
-            self._schedule(due_time, functools.partial(self._deliver, delivery))
+            appointments = [self._schedule(due_time + HOLD_SECONDS, release)]
+        else:
+            appointments = [
+                self._schedule(due_time, functools.partial(self._deliver, delivery))
+                for delivery in (*deliveries, *self.held.pop(direction, ()))
+            ]
+        if link.is_busy:
+            link.departing += appointments
         return comment
 
     def _release(self, direction: Direction, deliveries: List[_Delivery]) -> None:
         """Deliver those that no later frame has passed."""
-        held = self.held.get(direction, [])
+        held = self.held.get(direction, {})
         for delivery in deliveries:
             if delivery in held:
-                held.remove(delivery)
+                del held[delivery]
                 self._deliver(delivery)
 
     def _deliver(self, delivery: _Delivery) -> None:
         link = self.links[delivery.source]
         was_full = link.waiting_bytes > MAX_WAITING_BYTES
-        link.waiting_bytes -= len(delivery.frame)
+        link.waiting_bytes -= delivery.size
         if was_full:
             self._set_events(delivery.source)
         if isinstance(delivery.destination, Port):

@@ -225,7 +225,7 @@ sys.exit(int.from_bytes(size, sys.byteorder) < capacity * 3 / 4)' <&"$reader"; }
         for host in 2 3; do on $host rping -s -P -a $(eval echo \$HOST$host) >/dev/null 2>&1 & until on $host "$0" 7174; do sleep 0.05; done; done
         on 3 "$1" wire --host 2 --down || exit
         timeout 5 rping -c -a $HOST2 -C 1 -v && echo reached; rping -c -a $HOST3 -C 1 -v || exit
-        "$1" wire --loss 0 || exit
+        "$1" wire --up || exit
         # The kernel may still take the address for unreachable.
         until rping -c -a $HOST2 -C 1 -v 2>&1; do sleep 0.1; done' "$lib/is_listening" "$program"
     [[ $output != *reached* && $(grep -c '^ping data' <<<"$output") == 2 ]]

@@ -17,13 +17,14 @@ TEST_FOLDER = os.path.dirname(os.path.realpath(__file__))
 sys.path.insert(0, os.path.join(TEST_FOLDER, "..", "..", "..", "scripts"))
 sys.dont_write_bytecode = True
 
-from lab.cli import main, wire_command  # noqa: E402
+from lab.cli import main, run_command, wire_command  # noqa: E402
 from lab.core import supervisor, temporary_folders, wire_change  # noqa: E402
 from lab.core.errors import LabError, Unavailable, UsageError  # noqa: E402
-from lab.core.run_request import Wire  # noqa: E402
+from lab.core.run_request import ClusterMember, Wire  # noqa: E402
 from lab.core.wire_change import WireChange, WireTable  # noqa: E402
 from lab.protocol import frames  # noqa: E402
-from lab.run import run_local, shell_client, switch, wire_client, wire_switch  # noqa: E402
+from lab.run import peer_key, run_local, run_uml, shell_client, switch  # noqa: E402
+from lab.run import wire_client, wire_switch  # noqa: E402
 
 HOSTS = [1, 2, 3]
 DIRECTIONS = [(sender, receiver) for sender in HOSTS for receiver in HOSTS if sender != receiver]
@@ -37,20 +38,24 @@ class Options(unittest.TestCase):
     def test_only_given_options_change(self) -> None:
         self.assertEqual(
             make_change("--host 1 --to 2 --loss 3% --delay 0 --for 3s"),
-            WireChange(1, 2, {"loss_percent": 3, "delay_ms": 0}, False, 3),
+            WireChange(1, 2, {"loss_percent": 3, "delay_ms": 0}, None, 3),
         )
+        self.assertEqual(make_change("--up"), WireChange(None, None, {}, False, None))
         self.assertEqual(
             make_change("--host 2 --down --for 200ms"), WireChange(2, None, {}, True, 0.2)
         )
         self.assertEqual(
-            make_change("--rate 5"), WireChange(None, None, {"rate_mbit": 5}, False, None)
+            make_change("--rate 5"), WireChange(None, None, {"rate_mbit": 5}, None, None)
         )
 
     def test_error_names_what_is_wrong(self) -> None:
         for words, text in (
             ("--host 1", "wire: nothing is to be changed; try: softrdma wire --host 1 --loss 100"),
-            ("--down", "wire --down: it is for the link of a host; use: --host N --down"),
-            ("--host 1 --down --loss 3", "wire --down: it is for"),
+            ("--down", "wire --down: it is for the link of a host; add: --host N"),
+            ("--host 1 --down --loss 3", "wire --down: it is for both directions of a link, and"),
+            ("--up --delay 3", "change these by a second command"),
+            ("--host 1 --up --down", "wire --down --up: they exclude each other"),
+            ("--rate 0.001", "--rate 0.001: expected 0, or 0.01 to 100000 megabits per second"),
             ("--host 1 --to 2 --rate 3", "wire --rate: it is that of a host to all others"),
             ("--host 1 --to 1 --loss 3", "wire --to 1: a host has no wire to itself"),
             ("--loss 101", "--loss 101: expected 0 to 100 percent"),
@@ -90,16 +95,50 @@ class Changes(unittest.TestCase):
 
     def test_end_of_a_change_restores_what_others_leave(self) -> None:
         table = WireTable(Wire(loss_percent=1))
-        first, second = make_change("--loss 20 --for 1s"), make_change("--loss 30 --for 1s")
-        table.change(first, HOSTS)
-        table.change(second, HOSTS)
-        self.assertEqual(table.wire(1, 2).loss_percent, 30)
+        first = table.change(make_change("--loss 20 --for 1s"), HOSTS)
+        second = table.change(make_change("--loss 30 --delay 5 --for 1s"), HOSTS)
+        self.assertEqual(table.wire(1, 2), Wire(30, 5))
         table.end(first)
-        self.assertEqual(table.wire(1, 2).loss_percent, 30)
-        table.change(make_change("--loss 2"), HOSTS)
-        self.assertEqual(table.wire(1, 2).loss_percent, 30)
+        self.assertEqual(table.wire(1, 2), Wire(30, 5))
         table.end(second)
-        self.assertEqual(table.wire(1, 2).loss_percent, 2)
+        self.assertEqual(table.wire(1, 2), Wire(1))
+
+    def test_last_change_counts_also_after_one_that_will_end(self) -> None:
+        table = WireTable(Wire(loss_percent=1))
+        temporary = table.change(make_change("--loss 20 --delay 5 --for 1s"), HOSTS)
+        table.change(make_change("--loss 2"), HOSTS)
+        self.assertEqual(table.wire(1, 2), Wire(2, 5))
+        table.end(temporary)
+        self.assertEqual(table.wire(1, 2), Wire(2))
+
+    def test_link_that_is_up_again_has_its_former_wire_in_both_directions(self) -> None:
+        for duration in ("", " --for 1s"):
+            table = WireTable(Wire(loss_percent=1))
+            table.change(make_change("--host 2 --loss 3"), HOSTS)
+            table.change(make_change("--host 1 --down" + duration), HOSTS)
+            table.change(make_change("--loss 0 --host 1 --to 2"), HOSTS)  # it is still down
+            self.assertEqual([table.wire(1, 2), table.wire(2, 1)], [Wire(100), Wire(100)])
+            table.change(make_change("--host 1 --up"), HOSTS)
+            wires = [table.wire(*direction) for direction in ((1, 2), (2, 1), (1, 3), (3, 1))]
+            self.assertEqual(wires, [Wire(0), Wire(3), Wire(1), Wire(1)], duration)
+
+    def test_up_of_one_link_leaves_others_down(self) -> None:
+        table = WireTable(Wire())
+        table.change(make_change("--host 1 --down"), HOSTS)
+        table.change(make_change("--host 3 --to 1 --up"), HOSTS)
+        self.assertEqual(self.lost(table), {(1, 2), (2, 1)})
+        table.change(make_change("--up"), HOSTS)
+        self.assertEqual(self.lost(table), set())
+
+    def test_number_of_changes_that_will_end_is_limited(self) -> None:
+        table = WireTable(Wire())
+        change = make_change("--loss 1 --for 1s")
+        numbers = [table.change(change, HOSTS) for _ in range(wire_change.MAX_TEMPORARY_CHANGES)]
+        with self.assertRaisesRegex(LabError, "changes with --for have not ended; wait for"):
+            table.change(change, HOSTS)
+        table.change(make_change("--loss 2"), HOSTS)
+        table.end(numbers[0])
+        table.change(change, HOSTS)
 
     def test_change_passes_unchanged_and_others_are_refused(self) -> None:
         change = make_change("--host 1 --to 2 --loss 3% --for 3s")
@@ -117,7 +156,9 @@ class Changes(unittest.TestCase):
             ("values", [1]),
             ("values", {"loss_percent": 101}),
             ("values", {"rate_mbit": 10**400}),
+            ("values", {"rate_mbit": 0.001}),
             ("is_down", 1),
+            ("is_down", True),  # with values
             ("seconds", float("inf")),
             ("seconds", "3"),
             ("other", 1),
@@ -204,6 +245,50 @@ class SwitchWithChanges(unittest.TestCase):
         os.kill(self.switch.child, signal.SIGCONT)
         self.switch.change_wire(change)
         self.assertEqual(self.switch.last_change, 3)
+
+    def test_change_that_the_switch_refuses_is_an_error(self) -> None:
+        change = make_change("--loss 1 --for 1000s")
+        for _ in range(wire_change.MAX_TEMPORARY_CHANGES):
+            self.switch.change_wire(change)
+        with self.assertRaisesRegex(LabError, "changes with --for have not ended"):
+            self.switch.change_wire(change)
+        self.switch.change_wire(make_change("--loss 0"))
+
+
+class Run(unittest.TestCase):
+    """What a run does with a change."""
+
+    def change(self, words: str, *run_words: str) -> None:
+        options = main.make_parser().parse_args(["run", "--wire", *run_words, "--", "true"])
+        options.launcher = "softrdma"
+        request = run_command._make_request(options, peer_key.make_key_text())
+        members = [ClusterMember(number, [1, 2, 3], []) for number in self.local_numbers]
+        change_wire = run_uml._wire_changer(self.switch, [*members], request)
+        assert change_wire
+        change_wire(make_change(words))
+
+    def test_with_peers_only_what_the_host_sends_can_change(self) -> None:
+        self.switch, self.local_numbers = mock.Mock(), [2]
+        peers = ["--as", "2", "--peer", "host1", "--peer", "host3"]
+        for words, text in (
+            ("--to 2 --loss 1", "changes what its own host sends, here host 2; type the command"),
+            ("--host 1 --loss 1", "changes what its own host sends, here host 2; type the command"),
+            ("--host 2 --down", "use --loss 100 and --loss 0 in each run"),
+            ("--up", "use --loss 100 and --loss 0 in each run"),
+            ("--host 4 --loss 1", "there is no host 4 in this run; it has: 1, 2, 3"),
+        ):
+            with self.assertRaisesRegex(UsageError, text):
+                self.change(words, *peers)
+        self.switch.change_wire.assert_not_called()
+        for words in ("--loss 1", "--to 3 --loss 1", "--host 2 --loss 1"):
+            self.change(words, *peers)
+        self.assertEqual(self.switch.change_wire.call_count, 3)
+
+    def test_without_peers_any_host_can_be_changed(self) -> None:
+        self.switch, self.local_numbers = mock.Mock(), [1, 2, 3]
+        for words in ("--to 2 --loss 1", "--host 2 --down", "--up"):
+            self.change(words, "--hosts", "3")
+        self.assertEqual(self.switch.change_wire.call_count, 3)
 
 
 class Client(unittest.TestCase):

@@ -11,6 +11,7 @@ import struct
 import sys
 import tempfile
 import time
+import tracemalloc
 import unittest
 from typing import Any, Callable, Dict, List, NamedTuple, Optional
 from unittest import mock
@@ -19,8 +20,8 @@ TEST_FOLDER = os.path.dirname(os.path.realpath(__file__))
 sys.path.insert(0, os.path.join(TEST_FOLDER, "..", "..", "..", "scripts"))
 sys.dont_write_bytecode = True
 
-from lab.cli import main, run_command, wire_options  # noqa: E402
-from lab.core import run_request, supervisor  # noqa: E402
+from lab.cli import main, run_command, wire_command, wire_options  # noqa: E402
+from lab.core import run_request, supervisor, wire_change  # noqa: E402
 from lab.core.errors import UsageError  # noqa: E402
 from lab.core.run_request import Wire  # noqa: E402
 from lab.run import pcapng, run_uml, switch, wire_faults, wire_switch  # noqa: E402
@@ -103,7 +104,10 @@ class Options(unittest.TestCase):
             ("--reorder often", "--reorder often: expected 0 to 100 percent"),
             ("--corrupt inf", "--corrupt inf: expected 0 to 100 percent"),
             ("--delay 5s", "--delay 5s: expected 0 to 10000 milliseconds, such as 5ms"),
-            ("--rate -1", "--rate -1: expected 0 to 100000 megabits per second, such as 5mbit"),
+            (
+                "--rate -1",
+                "--rate -1: expected 0, or 0.01 to 100000 megabits per second, such as 5mbit",
+            ),
             ("--rate 1gbit", "--rate 1gbit: expected"),
         ):
             with self.assertRaises(UsageError) as raised:
@@ -433,9 +437,49 @@ class Hosts(unittest.TestCase):
         self.assertGreaterEqual(time.monotonic() - begin, 0.07)
         self.assertEqual([number_of(frame) for frame in self.received(1)], list(range(40)))
 
+    def test_change_of_a_rate_ends_transmissions_in_their_order(self) -> None:
+        self.make(Wire(rate_mbit=wire_change.MIN_RATE_MBIT, duplicate_percent=100))
+        for number in range(3):
+            self.ends[0].send(numbered(number, bytes(20000)))  # 16 seconds for each
+        begin = time.monotonic()
+        self.process.receive_from_port(self.port(0))
+        self.assertTrue(self.process.links[self.port(0)].is_busy)
+        self.change("--loss 0 --host 2")  # not of this link's rate
+        self.assertTrue(self.process.links[self.port(0)].is_busy)
+        self.change("--rate 0")
+        self.run_switch()
+        self.assertLess(time.monotonic() - begin, 15)
+        numbers = [number_of(frame) for frame in self.received(1)]
+        self.assertEqual(numbers, [0, 0, 1, 1, 2, 2])
+
+    def change(self, words: str) -> None:
+        change = wire_command.make_change(main.make_parser().parse_args(["wire", *words.split()]))
+        number = switch.CHANGE_NUMBER.pack(1)
+        self.process.obey(switch.CHANGE + number + wire_change.encode(change))
+        self.assertEqual(self.parent_end.recv(switch.MAX_REPORT_BYTES), switch.CHANGED + number)
+
+    def test_memory_of_frames_on_the_way_is_counted(self) -> None:
+        for wire in (Wire(delay_ms=100_000), Wire(0, 100_000, 100, 100, 100)):
+            self.make(wire)
+            frame = tcp(b"x")
+            self.ends[0].send(frame)  # the stream of random numbers is made
+            self.process.receive_from_port(self.port(0))
+            link = self.process.links[self.port(0)]
+            counted = link.waiting_bytes
+            tracemalloc.start()
+            for _ in range(5000):
+                self.ends[0].send(frame)
+                self.process.receive_from_port(self.port(0))
+            taken, _ = tracemalloc.get_traced_memory()
+            tracemalloc.stop()
+            counted = link.waiting_bytes - counted
+            self.assertLess(taken, counted)
+            self.assertGreater(taken, counted / 3)
+
     def test_link_waits_if_too_much_is_on_the_way(self) -> None:
         self.make(Wire(delay_ms=50))
-        with mock.patch.object(wire_switch, "MAX_WAITING_BYTES", 1000):
+        limit = 10 * (100 + wire_switch.DELIVERY_BYTES)
+        with mock.patch.object(wire_switch, "MAX_WAITING_BYTES", limit):
             for number in range(40):
                 self.ends[0].send(numbered(number, bytes(100)))
             for _ in range(40):
