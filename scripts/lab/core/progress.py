@@ -16,6 +16,8 @@ from typing import Any, List, Optional
 
 quiet = False
 _line_end = "\n"
+_shows_step = False  # on the line of the terminal where the next message begins
+CLEAR_LINE = "\r\x1b[K"
 
 
 def escape(text: str, kept: str = "") -> str:
@@ -58,11 +60,20 @@ def end_lines_by(line_end: str) -> None:
 
 def _print_line(text: str) -> None:
     try:
+        _clear_step()
         lines = escape_lines(text) + "\n"
         sys.stderr.write(lines.replace("\n", _line_end) if sys.stderr.isatty() else lines)
         sys.stderr.flush()
     except OSError:
         pass  # stderr is closed; the exit status remains
+
+
+def _clear_step() -> None:
+    global _shows_step
+    if _shows_step:
+        sys.stderr.write(CLEAR_LINE)
+        sys.stderr.flush()
+        _shows_step = False
 
 
 class Step:
@@ -85,6 +96,7 @@ class Step:
 
     def update(self, fraction: Optional[float]) -> None:
         """Show the fraction that is done; None: estimate it from the expected time."""
+        global _shows_step
         now = time.monotonic()
         if not self.on_terminal or now - self.last_update < 0.1:
             return
@@ -99,13 +111,12 @@ class Step:
         if fraction and elapsed > 3:
             parts.append(f"about {elapsed / fraction - elapsed:.0f} s left")
         text = escape("  ".join(parts))[: shutil.get_terminal_size().columns - 1]
-        sys.stderr.write("\r\x1b[K" + text)
+        sys.stderr.write(CLEAR_LINE + text)
         sys.stderr.flush()
+        _shows_step = True
 
     def clear(self) -> None:
-        if self.on_terminal:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+        _clear_step()
 
     def __exit__(self, exception_type: object, *_: object) -> None:
         elapsed = time.monotonic() - self.start_time

@@ -30,6 +30,11 @@ class Versions(unittest.TestCase):
         self.assertEqual(max(releases, key=versions.natural_key), "6.1.0-56-amd64")
 
 
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
 class Messages(unittest.TestCase):
     HOSTILE = "\x1b]0;title\x07 \x9b2J \u202ereversed \udcff\r\x7f\0"
     ESCAPED = r"\x1b]0;title\x07 \x9b2J \u202ereversed \xff\r\x7f\x00"
@@ -50,10 +55,30 @@ class Messages(unittest.TestCase):
     def test_step_on_a_terminal_prints_no_control_character_of_its_title(self) -> None:
         step = progress.Step(self.HOSTILE)
         step.on_terminal = True
+        self.addCleanup(self.printed, step.clear)
         os.environ["COLUMNS"] = "200"
         self.assertIn(
             f"\r\x1b[Ksoftrdma: {self.ESCAPED}  ", self.printed(lambda: step.update(None))
         )
+
+    def test_message_takes_the_place_of_a_step_on_a_terminal(self) -> None:
+        step = progress.Step("starting")
+        step.on_terminal = True
+        self.printed(lambda: step.update(None))
+        self.assertEqual(
+            self.printed(lambda: progress.error("a")), f"{progress.CLEAR_LINE}softrdma: a\n"
+        )
+        self.assertEqual(self.printed(lambda: progress.error("b")), "softrdma: b\n")
+        self.assertEqual(self.printed(step.clear), "")
+
+    def test_lines_on_a_raw_terminal_end_by_cr_lf(self) -> None:
+        progress.end_lines_by("\r\n")
+        self.addCleanup(progress.end_lines_by, "\n")
+        self.assertEqual(self.printed(lambda: progress.error("a")), "softrdma: a\n")
+        terminal = Terminal()
+        with contextlib.redirect_stderr(terminal):
+            progress.error("a\nb")
+        self.assertEqual(terminal.getvalue(), "softrdma: a\r\nb\r\n")
 
     def test_cell_of_a_table_and_result_are_one_line(self) -> None:
         stdout = io.StringIO()
