@@ -95,7 +95,7 @@ def print_programs(documents: List[Document]) -> None:
         names.update({each["name"]: each["package"] for each in document["programs"]})
     print("## By program\n")
     print("The side with the faults is named. How many runs end in which way: *fails /")
-    print("goes on / hangs / crashes*. *Hangs*: did not end in 8 s.\n")
+    print("goes on / hangs / crashes*. *Hangs*: did not end in 8 s. An empty cell: not run.\n")
     rows = []
     for name, package in names.items():
         cells = [
@@ -169,6 +169,17 @@ def bad_outcomes(document: Document) -> Dict[Tuple[str, str], Set[str]]:
     return bad
 
 
+def is_same_with_both_providers(documents: List[Document]) -> bool:
+    """Whether what was tried with both crashes or hangs with both."""
+    by_run: Dict[Tuple[str, str, Tuple[str, str]], Set[str]] = {}
+    for document in documents:
+        for key, outcomes in bad_outcomes(document).items():
+            run = (document["driver"], document.get("errors", ""), key)
+            if by_run.setdefault(run, outcomes) != outcomes:
+                return False
+    return True
+
+
 def print_differences(documents: List[Document]) -> None:
     print("## Where it depends on the device or the error\n")
     bad_by_document = [bad_outcomes(document) for document in documents]
@@ -179,7 +190,10 @@ def print_differences(documents: List[Document]) -> None:
             words = ["" if cell is None else ", ".join(sorted(cell)) or "neither" for cell in cells]
             rows.append([f"`{name}`", f"`{call}`", *words])
     if rows:
-        print("Calls that crash or hang in some of the runs only.\n")
+        same = "the same" if is_same_with_both_providers(documents) else "not the same"
+        print("Calls that crash or hang in some of the runs only. iWARP disconnects without an")
+        print("answer of the peer's program, for which InfiniBand's protocol, on rxe, waits.")
+        print(f"With rdma-core's provider and with coherdma's they are {same}.\n")
         print_table(["program", "call", *map(title, documents)], rows)
     else:
         print("Nowhere: what crashes or hangs does so with each.\n")
