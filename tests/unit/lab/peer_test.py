@@ -23,6 +23,7 @@ from lab.run.peer_protocol import BYE, FRAME, HELLO, Datagram, Drop, Link  # noq
 
 KEY, OTHER_KEY = bytes(range(32)), bytes(32)
 NUM_RANDOM = 100_000
+SHORT_WAIT_SECONDS = 1.0  # enough to hear a peer on a busy machine
 
 
 def make_links(key: bytes = KEY) -> Tuple[Link, Link]:
@@ -342,16 +343,16 @@ class Hosts(Network):
         self.start(first, second)
         self.capture(second)
         _, earlier = make_links()
-        deadline = time.monotonic() + 0.55
+        begin = time.monotonic()
         num_sent = 0
-        while time.monotonic() < deadline:
+        while time.monotonic() < begin + 0.55 or num_sent <= 100:
             self.send_as(second, first, earlier.seal(HELLO, b"", peer_protocol.NO_SESSION))
             num_sent += 1
             first.send_hellos()
             first.receive(self.take_frame)
         num_answers = len(self.capture(second))
-        self.assertGreater(num_sent, 100)
-        self.assertTrue(1 <= num_answers <= 6, num_answers)
+        most = 1 + (time.monotonic() - begin) / peer_group.HELLO_INTERVAL_SECONDS
+        self.assertTrue(1 <= num_answers <= most, num_answers)
 
     def test_hello_that_is_sent_again_is_not_answered(self) -> None:
         first, second = self.make_host(1), self.make_host(2)
@@ -601,7 +602,8 @@ class Hosts(Network):
         self.start(first, second, third)
 
     def test_other_key_is_named_when_the_time_is_over(self) -> None:
-        first, second = self.make_host(1, wait_seconds=0.2), self.make_host(2, key=OTHER_KEY)
+        first = self.make_host(1, wait_seconds=SHORT_WAIT_SECONDS)
+        second = self.make_host(2, key=OTHER_KEY)
         with self.assertRaisesRegex(
             LabError, r"^\d+ datagrams from host 2 at .* another key; .*--key FILE$"
         ):
@@ -611,21 +613,21 @@ class Hosts(Network):
         with self.assertRaisesRegex(
             LabError, "^nothing was received from host 2 at 127.0.0.1 within"
         ):
-            self.wait_for_error(self.make_host(1, wait_seconds=0.2))
+            self.wait_for_error(self.make_host(1, wait_seconds=SHORT_WAIT_SECONDS))
 
     def test_peer_that_is_not_ready_is_named_when_the_time_is_over(self) -> None:
-        first, second = self.make_host(1, wait_seconds=0.2), self.make_host(2)
+        first, second = self.make_host(1, wait_seconds=SHORT_WAIT_SECONDS), self.make_host(2)
         first.set_ready()
         deadline = time.monotonic() + 10
         with self.assertRaisesRegex(
-            LabError, "^host 2 at 127.0.0.1 was heard but is not ready within 0 s; .*--wait$"
+            LabError, "^host 2 at 127.0.0.1 was heard but is not ready within 1 s; .*--wait$"
         ):
             while time.monotonic() < deadline:
                 self.step(first, second)
                 time.sleep(0.05)
 
     def test_peer_that_is_not_heard_is_named_before_one_that_is_not_ready(self) -> None:
-        first, second = self.make_host(1, 3, wait_seconds=0.2), self.make_host(2, 3)
+        first, second = self.make_host(1, 3, wait_seconds=SHORT_WAIT_SECONDS), self.make_host(2, 3)
         first.set_ready()
         deadline = time.monotonic() + 10
         with self.assertRaisesRegex(LabError, "^nothing was received from host 3 at 127.0.0.1 w"):

@@ -45,9 +45,17 @@ struct event_channel_watcher final : fd_watcher {
             event->event == RDMA_CM_EVENT_CONNECT_REQUEST ? event->listen_id : event->id;
         // Relaxed: wait_for_callback() orders it after a change by stop_handling().
         void *const context = std::atomic_ref(cm_id->context).load(std::memory_order_relaxed);
+        // A request to a listener that stays, see destroy_id(): its peer gets a reject.
+        rdma_cm_id *const refused_id =
+            context == nullptr && event->event == RDMA_CM_EVENT_CONNECT_REQUEST ? event->id
+                                                                                : nullptr;
         if (context != nullptr)
             static_cast<cm_handler *>(context)->handle_event(*event);
         rdma_ack_cm_event(event);
+        if (refused_id != nullptr) {
+            reject(refused_id, reject_by_provider);
+            destroy_id(refused_id);
+        }
     }
 };
 

@@ -130,6 +130,24 @@ void connect_without_listener_rejected(void **) {
     }
 }
 
+/// rdma_destroy_id has failed for the ids of a PSP: the kernel still listens.
+void request_to_listener_that_stays_rejected(void **) {
+    constexpr int MANY = 100;
+    conn_fixture conn("roce");
+    DAT_PSP_HANDLE psp = DAT_HANDLE_NULL;
+    assert_success(dat().psp_create_func(conn.ia.handle, unused_port, conn.cr_evd,
+                                         DAT_PSP_CONSUMER_FLAG, &psp));
+    get_fabric().num_failing_destroys = MANY;
+    assert_success(dat().psp_free_func(psp));
+    get_fabric().num_failing_destroys = 0;
+    const std::vector<rdma_cm_id *> listeners = get_fabric().cm_ids();
+    assert_false(listeners.empty());
+    assert_success(conn.connect_to(conn.ia.address, unused_port));
+    wait_event(conn.active.connect_evd, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
+    for (rdma_cm_id *const each : listeners)
+        assert_int_equal(rdma_destroy_id(each), 0);
+}
+
 void connect_times_out(void **) {
     get_fabric().drop_connects = true;
     conn_fixture conn;
@@ -472,6 +490,7 @@ int main() {
         TEST(private_data_exchanged),
         TEST(reject_carries_private_data),
         TEST(connect_without_listener_rejected),
+        TEST(request_to_listener_that_stays_rejected),
         TEST(connect_times_out),
         TEST(established_connection_cancels_timeout),
         TEST(resolution_retried_after_timeout),

@@ -92,15 +92,17 @@ void dequeue_of_empty_dto_evd_has_no_error_class(void **) {
 void cq_that_cannot_be_polled_is_an_error(void **) {
     ia_fixture ia;
     DAT_CNO_HANDLE cno = ia.create_cno();
-    DAT_EVD_HANDLE const evd = ia.create_evd(DAT_EVD_DTO_FLAG, 8, cno);
+    DAT_EVD_HANDLE const evd = ia.create_evd(DAT_EVD_DTO_FLAG, 8);
     DAT_EVENT event;
     DAT_COUNT nmore = 0;
     get_fabric().injected.fail_always("ibv_poll_cq", EIO);
     assert_int_equal(dat().evd_dequeue_func(evd, &event), dat_error(DAT_INTERNAL_ERROR));
     assert_int_equal(dat().evd_wait_func(evd, DAT_TIMEOUT_INFINITE, 1, &event, &nmore),
                      dat_error(DAT_INTERNAL_ERROR));
+    // A CNO that gets the EVD is triggered, as if it had an event.
+    assert_success(dat().evd_modify_cno_func(evd, cno));
     DAT_EVD_HANDLE triggered = DAT_HANDLE_NULL;
-    assert_success(dat().cno_wait_func(cno, DAT_TIMEOUT_INFINITE, &triggered));
+    assert_success(dat().cno_wait_func(cno, event_timeout_us, &triggered));
     assert_ptr_equal(triggered, evd);
     get_fabric().injected.fail_none();
     assert_int_equal(dat().evd_dequeue_func(evd, &event), DAT_QUEUE_EMPTY);
