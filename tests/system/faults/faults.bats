@@ -182,7 +182,7 @@ expect_status() {
     # Without the folder of the logs nothing is known of the program, which goes on.
     run -3 "$tool" fault 'run true' -- sh -c 'rm -rf "$TMPDIR"/coherdma-fault.*; sleep 0.3; exit 3'
     # The program has none of the files of coherdma, and the arguments that it was given.
-    run -0 --separate-stderr "$tool" fault 'run true' -- sh -c "ibv_devinfo -d $device >/dev/null; ls -l /proc/self/fd; test \"\$1\" = ''" sh ''
+    run -0 --separate-stderr "$tool" fault 'run true' -- sh -c "ibv_devinfo -d $device >/dev/null; ls -l /proc/self/fd; sleep 0.5; test \"\$1\" = ''" sh ''
     [[ $output == *'->'* && $output != *.json* ]]
     # One that does not end by SIGTERM is killed, and none reads what is for the program.
     run -0 timeout 20 "$tool" fault 'run cat; run exec env --ignore-signal=TERM sleep 1000' -- \
